@@ -1,0 +1,1 @@
+"""Recipes: one folder a task with its data preparation and training configuration."""

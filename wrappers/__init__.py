@@ -1,0 +1,1 @@
+"""Wrappers and context rules around the environments of agentr1_envs."""
