@@ -1,0 +1,162 @@
+"""Row files: JSONL, JSON and Parquet in, JSONL and Parquet out, and rows in verl's form."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from agentr1_envs.errors import TaskDataError
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+    """A file handle whose content appears under `path` only when the block ends without an error.
+
+    Written beside the target, synced, then renamed: a killed process or a full disk leaves the old
+    file as it was.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        os.fchmod(descriptor, 0o666 & ~_umask())  # mkstemp makes it private
+        encoding = None if "b" in mode else "utf-8"
+        with os.fdopen(descriptor, mode, encoding=encoding) as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    # There is no way to read it without setting it; /proc avoids the race between threads.
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
+
+
+def iter_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a ``.jsonl``, ``.json`` (a list of objects) or ``.parquet`` file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        TaskDataError: The file's form is not what its ending says.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no such file")
+    ending = file.suffix.lower()
+    if ending == ".jsonl":
+        yield from _iter_jsonl(file)
+    elif ending == ".json":
+        yield from _iter_json(file)
+    elif ending == ".parquet":
+        yield from _iter_parquet(file)
+    else:
+        raise TaskDataError(str(file), "a .jsonl, .json or .parquet file", value=file.name)
+
+
+def _iter_jsonl(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as handle:
+        for number, raw in enumerate(handle):
+            if not raw.strip():
+                continue
+            try:
+                row = json.loads(raw.decode("utf-8-sig" if number == 0 else "utf-8"))
+            except (UnicodeDecodeError, json.JSONDecodeError) as error:
+                raise TaskDataError(
+                    str(file), f"one JSON object a line ({error})", number, value=raw[:80]
+                ) from None
+            if not isinstance(row, dict):
+                raise TaskDataError(str(file), "one JSON object a line", number, value=row)
+            yield row
+
+
+def _iter_json(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        rows = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TaskDataError(str(file), f"a JSON list of objects ({error})") from None
+    if not isinstance(rows, list):
+        raise TaskDataError(str(file), "a JSON list of objects", value=type(rows).__name__)
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise TaskDataError(str(file), "an object", number, value=row)
+        yield row
+
+
+def _iter_parquet(file: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        parquet = pq.ParquetFile(file)
+        for batch in parquet.iter_batches(batch_size=1024):
+            yield from batch.to_pylist()
+    except pa.ArrowException as error:
+        message = str(error).splitlines()[0]
+        raise TaskDataError(str(file), f"a readable Parquet file ({message})") from None
+
+
+def save_rows(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as JSONL or Parquet, by the file's ending; atomic."""
+    ending = Path(path).suffix.lower()
+    if ending == ".jsonl":
+        with atomic_write(path, "w") as handle:
+            for row in rows:
+                handle.write(json.dumps(row, ensure_ascii=False) + "\n")
+    elif ending == ".parquet":
+        write_rows(path, rows)
+    else:
+        raise ValueError(f"{path}: expected a name that ends in .jsonl or .parquet")
+
+
+def write_rows(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as one Parquet file (zstd); atomic."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    with atomic_write(path) as handle:
+        pq.write_table(table, handle, compression="zstd")
+
+
+def verl_row(
+    task: Mapping[str, Any],
+    *,
+    env_id: str,
+    split: str,
+    index: int,
+    data_source: str,
+    prompt: Sequence[Mapping[str, str]],
+    ground_truth: str,
+    kwargs: Mapping[str, Any] | None = None,
+    ability: str = "agent",
+    agent_name: str = "agentr1_gym_step",
+) -> dict[str, Any]:
+    """A task as a row of verl's data schema; ``env_kwargs`` is JSON for `make_agent_env`."""
+    env_kwargs = {
+        "env_id": env_id,
+        "kwargs": {"split": split, **(kwargs or {})},
+        "options": {"task": dict(task)},
+    }
+    return {
+        "data_source": data_source,
+        "agent_name": agent_name,
+        "prompt": [dict(message) for message in prompt],
+        "ability": ability,
+        "reward_model": {"style": "rule", "ground_truth": ground_truth},
+        "extra_info": {"index": index, "split": split, "task_id": str(task["task_id"])},
+        "env_kwargs": json.dumps(env_kwargs, ensure_ascii=False),
+    }
