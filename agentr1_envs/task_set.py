@@ -8,6 +8,7 @@ played the same tasks.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -228,10 +229,8 @@ class GeneratedTasks:
             row = {**self._make(index), "task_id": f"{self._prefix}{index}"}
             self._cache[index] = row
             if len(self._cache) > self._cache_size:
-                try:
+                with contextlib.suppress(KeyError):  # another thread emptied it first
                     self._cache.popitem(last=False)
-                except KeyError:  # another thread emptied it first
-                    pass
         return copy_json(row)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ hold one row a step, so that a run can be replayed and trained from its files al
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -296,7 +297,7 @@ def _arrays(column: pa.ChunkedArray) -> list[npt.NDArray[Any]]:
     for chunk in column.chunks:
         flat = chunk.values.to_numpy(zero_copy_only=False)
         offsets = chunk.offsets.to_numpy()
-        arrays += [flat[a:b].copy() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        arrays += [flat[a:b].copy() for a, b in itertools.pairwise(offsets)]
     return arrays
 
 
