@@ -222,20 +222,6 @@ class TextTaskEnv(gym.Env[str, str]):
 
     # --- Gymnasium's interface -------------------------------------------------------------------
 
-    @property
-    def spec(self) -> Any:  # type: ignore[override]
-        """Gymnasium's spec of this environment, or None."""
-        return self.__dict__.get("_spec")
-
-    @spec.setter
-    def spec(self, value: Any) -> None:
-        # gym.make(id, max_episode_steps=n) wraps in TimeLimit, which knows nothing of success and
-        # score. Taking the limit over makes this environment end first, with its final keys.
-        self.__dict__["_spec"] = value
-        limit = getattr(value, "max_episode_steps", None)
-        if limit is not None and limit > 0:
-            self.max_steps = min(self.max_steps, int(limit))
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
