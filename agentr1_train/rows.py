@@ -8,7 +8,7 @@ into their final tensor, so a batch costs little more than the tensors themselve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -131,27 +131,30 @@ class RowBatch:
         transitions: Sequence[Transition],
         *,
         pad_id: int = 0,
-        bootstrap_prompts: Mapping[str, Any] | None = None,
+        bootstrap: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> RowBatch:
-        """Rows in the order of `transitions`, then one bootstrap row per entry of the mapping.
+        """Rows in the order of `transitions`, then the bootstrap rows if they are asked for.
 
         Args:
             transitions: steps; their prompt_ids, response_ids and response_logprobs are copied as
                 they are. A step without log-probs gets zeros.
             pad_id: the token id written outside the masks.
-            bootstrap_prompts: episode_id -> ids of the prompt of the state after the last step,
-                for episodes that a limit ended. Entries of episodes that ended by their own rules,
-                or that are not in the batch, are left out.
+            bootstrap: add one row per step that a limit ended (truncated, not terminated) and that
+                has next_prompt_ids: a critic's value there is V(s_T).
             dtype: of response_logprobs.
 
         Raises:
             ValueError: a step whose response_ids and response_logprobs differ in length.
         """
         steps = list(transitions)
-        boots = _bootstrap_rows(steps, bootstrap_prompts or {})
+        boots = _cut_short(steps) if bootstrap else []
         n = len(steps) + len(boots)
-        p_len = max([len(t.prompt_ids) for t in steps] + [len(ids) for _, ids in boots] + [1])
+        p_len = max(
+            [len(t.prompt_ids) for t in steps]
+            + [len(steps[i].next_prompt_ids) for i in boots]
+            + [1]
+        )
         t_len = max([len(t.response_ids) for t in steps] + [1])
         # numpy views of the tensors: rows are written in place, without a copy of the batch.
         prompt_ids = torch.full((n, p_len), pad_id, dtype=torch.int64)
@@ -179,11 +182,12 @@ class RowBatch:
                 np_rmask[i, :k] = True
                 if n_lp:
                     np_logp[i, :k] = lp
-        for j, (_, ids) in enumerate(boots, start=len(steps)):
+        for j, i in enumerate(boots, start=len(steps)):
+            ids = steps[i].next_prompt_ids
             if k := len(ids):
                 np_prompt[j, p_len - k :] = ids
                 np_pmask[j, p_len - k :] = True
-        src = np.array([*range(len(steps)), *(i for i, _ in boots)], dtype=np.int64)
+        src = np.array([*range(len(steps)), *boots], dtype=np.int64)
         is_boot = np.arange(n) >= len(steps)
         failed = {t.episode_id for t in steps if not t.valid}
         anchor = _codes(t.anchor or None for t in steps)
@@ -225,19 +229,10 @@ def _codes(keys: Iterable[Any]) -> np.ndarray:
     return np.asarray(out, dtype=np.int64)
 
 
-def _bootstrap_rows(
-    steps: Sequence[Transition], prompts: Mapping[str, Any]
-) -> list[tuple[int, Any]]:
-    """(index of the last step, prompt ids) for each episode that did not terminate."""
-    if not prompts:
-        return []
-    last: dict[tuple[str, str], int] = {}
-    for i, t in enumerate(steps):
-        key = (t.episode_id, t.agent_id)
-        if key not in last or steps[last[key]].step < t.step:
-            last[key] = i
+def _cut_short(steps: Sequence[Transition]) -> list[int]:
+    """Where a limit ended an episode and the next state's prompt is known."""
     return [
-        (i, prompts[episode])
-        for (episode, _), i in last.items()
-        if episode in prompts and not steps[i].terminated
+        i
+        for i, t in enumerate(steps)
+        if t.truncated and not t.terminated and len(t.next_prompt_ids)
     ]
