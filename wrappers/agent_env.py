@@ -1,0 +1,164 @@
+"""`make_agent_env`: the one factory of agent environments, from plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+from agentr1_wrappers.chat_prompt import ChatPrompt
+from agentr1_wrappers.context import Append, ContextRule, Window
+from agentr1_wrappers.penalties import InvalidActionPenalty
+
+from agentr1_envs.registration import ENVS, load
+
+KEYS = frozenset(
+    {
+        "env_id",
+        "kwargs",
+        "options",
+        "context",
+        "tool_format",
+        "wrappers",
+        "augment",
+        "feedback_role",
+        "tool_prompt",
+        "system_prompt",
+    }
+)
+#: Agent-R1's names of its tasks' tools, and the environments that have them.
+AGENT_R1_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "calc_gsm8k_reward": ("AgentR1/GSM8KTool-v0", {"reward_tool": True}),
+    "calculator": ("AgentR1/GSM8KTool-v0", {}),
+    "search": ("AgentR1/HotpotQA-v0", {}),
+}
+CONTEXTS: dict[str, Callable[..., ContextRule]] = {"append": Append, "window": Window}
+WRAPPERS: dict[str, Callable[..., gym.Env[Any, Any]]] = {
+    "invalid_action_penalty": InvalidActionPenalty
+}
+
+
+def make_context(spec: str | Mapping[str, Any] | ContextRule | None) -> ContextRule:
+    """A context rule from ``"append"``, ``"window:3"`` or ``{"name": "window", "k": 3}``."""
+    if spec is None:
+        return Append()
+    if isinstance(spec, ContextRule):
+        return spec
+    if isinstance(spec, str):
+        name, _, value = spec.partition(":")
+        arguments: list[Any] = [int(value)] if value.isascii() and value.isdigit() else []
+        if value and not arguments:
+            raise ValueError(f"context {spec!r}: expected name or name:number")
+        keywords: dict[str, Any] = {}
+    else:
+        keywords, arguments = dict(spec), []
+        name = keywords.pop("name", None)
+    try:
+        rule = CONTEXTS[name]
+    except KeyError:
+        raise ValueError(f"unknown context {name!r}: one of {sorted(CONTEXTS)}") from None
+    return rule(*arguments, **keywords)
+
+
+def translate_agent_r1(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Agent-R1's ``{"env_type": "tool", "tools": [..], "tool_format": .., "tools_kwargs": {..}}``.
+
+    Raises:
+        ValueError: The tools belong to no environment of the suite, or to several.
+    """
+    tools = list(spec.get("tools") or [])
+    found = {AGENT_R1_TOOLS[tool][0] for tool in tools if tool in AGENT_R1_TOOLS}
+    if spec.get("env_type", "tool") != "tool" or len(found) != 1:
+        raise ValueError(
+            f"env_kwargs in Agent-R1's form: expected env_type 'tool' and the tools of one "
+            f"environment among {sorted(AGENT_R1_TOOLS)}, got {spec.get('env_type')!r} and {tools}"
+        )
+    kwargs: dict[str, Any] = {}
+    for tool in tools:
+        kwargs.update(AGENT_R1_TOOLS.get(tool, ("", {}))[1])
+    for tool_kwargs in (spec.get("tools_kwargs") or {}).values():
+        kwargs.update(tool_kwargs or {})
+    translated: dict[str, Any] = {"env_id": found.pop(), "kwargs": kwargs}
+    if spec.get("tool_format"):
+        translated["tool_format"] = spec["tool_format"]
+    if spec.get("options"):
+        translated["options"] = spec["options"]
+    return translated
+
+
+def read_spec(spec: Mapping[str, Any] | str) -> dict[str, Any]:
+    """A spec from a dict or its JSON, checked; Agent-R1's form is translated."""
+    if isinstance(spec, str):
+        if spec in ENVS:
+            spec = {"env_id": spec}
+        else:
+            try:
+                spec = json.loads(spec)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"env_kwargs is neither an id nor JSON: {error}") from None
+    if not isinstance(spec, Mapping):
+        raise ValueError(f"an environment's spec is an object, got {type(spec).__name__}")
+    if "env_type" in spec:
+        spec = translate_agent_r1(spec)
+    unknown = sorted(spec.keys() - KEYS)
+    if unknown:
+        raise ValueError(f"unknown keys {unknown} in an environment's spec: {sorted(KEYS)} exist")
+    if not isinstance(spec.get("env_id"), str):
+        raise ValueError(f"an environment's spec needs an 'env_id', got {spec.get('env_id')!r}")
+    return dict(spec)
+
+
+def make_agent_env(spec: Mapping[str, Any] | str) -> ChatPrompt:
+    """An environment whose observations are a model's input, from plain (JSON) data.
+
+    Local training, verl, evaluation and flows all build their environments here.
+
+    Args:
+        spec: ``env_id`` (any Gymnasium id with text spaces), and optionally ``kwargs`` (of
+            `gymnasium.make`), ``context`` (see `make_context`), ``tool_format``, ``wrappers`` (a
+            list of ``{"name", ...}`` or of ``"module:Class"``), and ChatPrompt's ``augment``,
+            ``feedback_role``, ``tool_prompt``, ``system_prompt``. ``options`` are not used here:
+            they are for `reset`, see `reset_options`.
+
+    Raises:
+        ValueError: The spec has an unknown key or value.
+    """
+    spec = read_spec(spec)
+    kwargs = dict(spec.get("kwargs") or {})
+    if spec.get("tool_format"):
+        kwargs["tool_format"] = spec["tool_format"]
+    env = gym.make(spec["env_id"], **kwargs)
+    for item in spec.get("wrappers") or []:
+        keywords = {"name": item} if isinstance(item, str) else dict(item)
+        name = keywords.pop("name")
+        wrapper = WRAPPERS.get(name) or (load(name) if ":" in name else None)
+        if wrapper is None:
+            raise ValueError(f"unknown wrapper {name!r}: {sorted(WRAPPERS)} or 'module:Class'")
+        env = wrapper(env, **keywords)
+    return ChatPrompt(
+        env,
+        context=make_context(spec.get("context")),
+        augment=make_augmentations(spec.get("augment") or []),
+        feedback_role=spec.get("feedback_role"),
+        tool_prompt=bool(spec.get("tool_prompt", False)),
+        system_prompt=spec.get("system_prompt"),
+    )
+
+
+def reset_options(spec: Mapping[str, Any] | str) -> dict[str, Any]:
+    """The options that the spec wants its `reset` to be given."""
+    return dict(read_spec(spec).get("options") or {})
+
+
+def make_augmentations(names: list[Any]) -> list[Callable[..., str]]:
+    """Augmentations from their names (`agentr1_wrappers.augment.AUGMENTATIONS`) or callables."""
+    from agentr1_wrappers.augment import AUGMENTATIONS
+
+    functions: list[Callable[..., str]] = []
+    for name in names:
+        function = name if callable(name) else AUGMENTATIONS.get(name)
+        if function is None:
+            raise ValueError(f"unknown augmentation {name!r}: one of {sorted(AUGMENTATIONS)}")
+        functions.append(function)
+    return functions
