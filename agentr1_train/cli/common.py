@@ -1,0 +1,68 @@
+"""What several subcommands share."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+from typing import Any
+
+import gymnasium as gym
+
+from agentr1_envs.registration import ENVS
+
+
+class UsageError(Exception):
+    """The command line asks for something that does not exist; shown in one line, exit code 2."""
+
+
+def find_env_id(name: str) -> str:
+    """The full id for an id, or for a short name such as ``hotpotqa`` or ``HotpotQA-v0``."""
+    if name in gym.registry:
+        return name
+    for entry in ENVS.values():
+        if name.lower() in (entry.task.lower(), entry.id.partition("/")[2].lower()):
+            return entry.id
+    if ":" in name:  # "module:Id-v0", Gymnasium's own form for other packages
+        try:
+            return gym.spec(name).id
+        except (ModuleNotFoundError, gym.error.Error) as error:
+            raise UsageError(f"{name}: {error}") from None
+    known = list(ENVS)
+    close = difflib.get_close_matches(name, known, 1, 0.4)
+    hint = f"did you mean {close[0]}?" if close else "`agentr1 envs` lists the ids"
+    raise UsageError(f"there is no environment {name!r}; {hint}")
+
+
+def parse_value(text: str) -> Any:
+    """A Python value from the command line: JSON, a Python literal, or the text itself."""
+    lowered = text.lower()
+    if lowered in ("none", "null"):
+        return None
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return text
+
+
+def parse_pairs(pairs: list[str]) -> dict[str, Any]:
+    """``key=value`` words as keyword arguments."""
+    result: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(f"expected key=value, got {pair!r}")
+        result[key] = parse_value(value)
+    return result
+
+
+def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    """`gymnasium.make`, with a wrong argument as one line instead of a traceback."""
+    try:
+        return gym.make(env_id, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{env_id} {kwargs or ''}: {error}") from error

@@ -1,0 +1,71 @@
+"""The `agentr1` command: one module a subcommand, imported only when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from agentr1_envs import __version__
+from agentr1_envs.errors import EnvironmentFault, TaskDataError
+from agentr1_train.cli.common import UsageError
+
+#: Name -> (module with `add_arguments(parser)` and `main(args) -> int`, help).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "envs": ("agentr1_train.cli.envs", "list the environments"),
+    "play": ("agentr1_train.cli.play", "play an environment in the terminal"),
+    "prepare": ("agentr1_train.cli.prepare", "turn a task's public files into rows"),
+    "rollout": ("agentr1_train.cli.rollout", "play episodes with a policy"),
+    "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),
+    "train": ("agentr1_train.cli.train", "train a model on a recipe"),
+}
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agentr1",
+        description="Environments and training for language-model agents.",
+        epilog="agentr1 COMMAND --help tells more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"agentr1 {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module, text) in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
+        if name == command:  # the others' modules are not needed to print their line of help
+            importlib.import_module(module).add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code.
+
+    0: done. 1: it ran and something in it failed. 2: the command line or a file given to it is
+    wrong. 130: interrupted.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        parser = _parser(command if command in COMMANDS else None)
+        args = parser.parse_args(arguments)
+        return int(importlib.import_module(COMMANDS[args.command][0]).main(args) or 0)
+    except (TaskDataError, UsageError, FileNotFoundError, NotADirectoryError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except EnvironmentFault as error:
+        print(f"error: the environment failed: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # `agentr1 envs | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
