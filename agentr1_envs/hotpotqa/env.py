@@ -1,0 +1,411 @@
+"""``AgentR1/HotpotQA-v0``: multi-hop questions answered by searching a collection of passages."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from bisect import bisect_left
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
+from agentr1_envs.task_env import StepOutcome, agent_error
+from agentr1_envs.task_set import TaskSet, TaskSource
+from agentr1_envs.tool_env import ToolEnv
+from agentr1_envs.tools import Tool, ToolError, cut_words
+
+if TYPE_CHECKING:
+    from agentr1_envs.retrieval import Passage
+
+REWARD_MODES = ("em", "f1", "em_format")
+MAX_QUERY_CHARS = 2000
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_NOTHING = AnswerScore(False, 0.0, 0.0, 0.0)
+_FORMAT_SHARE = 0.1
+
+
+class HotpotQAEnv(ToolEnv):
+    """Answer a question that needs several passages, found by searching.
+
+    ## Description
+
+    Each task is a question whose answer stands in no single passage: one must be found to know what
+    to search for next (bridge), or two things must be compared (comparison). The agent searches
+    with tools and gives a short answer. Without files the environment plays on an embedded,
+    generated encyclopaedia of about 6,000 articles on things that do not exist, so that nothing can
+    be answered from memory; official HotpotQA, MuSiQue and 2WikiMultihopQA files are prepared with
+    ``agentr1 prepare hotpotqa``.
+
+    ## Action
+
+    A text. Tool calls in the wire format named by ``tool_format`` (several in one reply run in
+    order, up to ``max_calls``):
+
+    - ``search(query)``: the ``top_k`` best passages for the query.
+    - ``lookup(title)``: the passage of exactly this title; only with ``lookup=True``.
+
+    A reply without calls must hold ``<answer>..</answer>``; the last one counts. An answer beside
+    tool calls is not taken, as it was given before their results were seen.
+
+    ## Observation
+
+    A text: first ``Question: ..``, then the passages, numbered, each with its title on one line and
+    its text on the next, cut to ``max_passage_chars`` at a word border with the mark `` [cut]``.
+    Errors are said in words.
+
+    ## Rewards
+
+    Paid once, for the answer, by HotpotQA's official normalisation, against the answer and its
+    aliases; searching earns nothing.
+
+    - ``reward_mode="em"``: 1 for an exact match, else 0.
+    - ``reward_mode="f1"``: the F1 of the words, in [0, 1].
+    - ``reward_mode="em_format"``: 0.9 x exact match + 0.1 when no reply of the episode was
+      malformed and the last one holds exactly one answer. The share of the format is paid whether
+      the answer is right or not, so that the format can be learned first.
+
+    An answer never counts for containing the right words: listing candidates lowers F1 and never
+    matches exactly. ``info["success"]`` is the exact match, ``info["score"]`` the F1, whatever the
+    mode.
+
+    ## Termination
+
+    Terminated by an answer (``stop_reason="answered"``); truncated after ``max_steps`` replies
+    (default 5) or ``max_errors`` malformed ones, with reward 0 for the answer that is missing.
+
+    ## Arguments
+
+    - ``tasks``: a prepared Parquet or JSONL file, or an official file as it was downloaded.
+    - ``corpus``: what is searched: a corpus file (JSONL, its index is built beside it when it is
+      not there yet), the address of a retrieval server (``http://..``), or any object with
+      ``search(query, k)``. None: the embedded articles, or the paragraphs of an official file
+      given as ``tasks``.
+    - ``retriever``: ``"bm25"`` (default), ``"dense"`` or ``"hybrid"``, for a corpus file.
+    - ``encoder``: the sentence encoder of the last two, a path or a name.
+    - ``top_k``: passages a search returns (5). ``max_passage_chars``: 1,200.
+    - ``lookup``: offer the tool ``lookup``. ``require_search``: refuse an answer before the first
+      search, as the original recipe does.
+    - ``reward_mode``: see above. Those of ``ToolEnv`` and ``TextTaskEnv``: ``tool_format``,
+      ``max_calls``, ``split``, ``order``, ``shard``, ``max_steps``, ``error_penalty``,
+      ``max_errors``, ``render_mode``.
+
+    ## Tasks
+
+    ``train`` 4,000, ``validation`` 1,000 and ``test`` 1,000 generated questions; no entity occurs
+    in two splits. 60 % bridge questions of two or three hops, 40 % comparisons, half of them yes/no
+    (balanced within each wording). A row: ``{"task_id", "question", "answer", "aliases", "type",
+    "level", "supporting_facts": [{"title", "sentence", "text"}]}``; only the first three are
+    required. Level ``easy`` needs two facts in two articles, ``medium`` a comparison or a search
+    without a title, ``hard`` three articles or more.
+
+    ``info["metrics"]``: ``searches``, ``repeated_searches`` (same words again), ``support_recall``
+    (share of the supporting facts whose sentence was shown), ``support_precision`` (share of the
+    distinct passages shown that hold a supporting fact), and after the answer ``em`` and ``f1``.
+
+    ## References
+
+    Yang et al., "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering", EMNLP
+    2018. Trivedi et al., "MuSiQue: Multihop Questions via Single-hop Question Composition", TACL
+    2022. Ho et al., "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning
+    Steps" (2WikiMultihopQA), COLING 2020. Limits and context of the default setting follow the
+    search recipe of Agent-R1.
+    """
+
+    default_max_steps: ClassVar[int] = 5
+
+    def __init__(
+        self,
+        *,
+        corpus: Any = None,
+        retriever: str = "bm25",
+        encoder: str | None = None,
+        top_k: int = 5,
+        max_passage_chars: int = 1200,
+        lookup: bool = False,
+        require_search: bool = False,
+        reward_mode: str = "em",
+        **kwargs: Any,
+    ) -> None:
+        if reward_mode not in REWARD_MODES:
+            raise ValueError(f"reward_mode must be one of {REWARD_MODES}, got {reward_mode!r}")
+        if top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k!r}")
+        if max_passage_chars < 20:
+            raise ValueError(f"max_passage_chars must be at least 20, got {max_passage_chars!r}")
+        self.reward_mode, self.require_search = reward_mode, require_search
+        self.top_k, self.max_passage_chars, self.lookup = top_k, max_passage_chars, lookup
+        self._corpus = os.fspath(corpus) if isinstance(corpus, os.PathLike) else corpus
+        self._retriever_name, self._encoder = retriever, encoder
+        self._retriever: Any = None
+        self._own_paragraphs: list[dict[str, Any]] | None = None
+        super().__init__(**kwargs)
+        from agentr1_envs.hotpotqa.corpus import check_arguments
+
+        check_arguments(self._corpus, retriever, encoder)
+
+    # --- tasks and passages ----------------------------------------------------------------------
+
+    def _make_tasks(self, split: str) -> TaskSource:
+        return _embedded_tasks(split)
+
+    def _load_tasks(self, tasks: Any, split: str) -> TaskSource:
+        if not isinstance(tasks, (str, os.PathLike)):
+            return super()._load_tasks(tasks, split)
+        from agentr1_envs.hotpotqa import official
+
+        if not official.is_official(tasks):
+            return super()._load_tasks(tasks, split)
+        dataset = official.read(tasks)
+        self._own_paragraphs = dataset.paragraphs
+        return TaskSet(dataset.tasks, split=split, name=str(tasks))
+
+    def _check_task(self, row: dict[str, Any]) -> None:
+        check_task(row)
+
+    @property
+    def retriever(self) -> Any:
+        """What is searched; opened or built when first needed."""
+        if self._retriever is None:
+            from agentr1_envs.hotpotqa import corpus
+
+            if self._corpus is not None:
+                self._retriever = corpus.open_corpus(
+                    self._corpus, self._retriever_name, self._encoder
+                )
+            elif self._own_paragraphs is not None:
+                self._retriever = corpus.in_memory(self._own_paragraphs)
+            else:
+                self._retriever = corpus.embedded()
+        return self._retriever
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._retriever is not self._corpus:
+            state["_retriever"] = None  # opened again from its source where it is unpickled
+        return state
+
+    # --- the episode -----------------------------------------------------------------------------
+
+    def _start(self, task: dict[str, Any]) -> str:
+        if self._corpus is None and self._own_paragraphs is None and not _is_embedded(task):
+            raise ValueError(
+                f"task {task['task_id']!r} is not of the embedded world: say what it is to be "
+                "searched in with corpus=.. (the corpus file that `agentr1 prepare hotpotqa` wrote)"
+            )
+        self.retriever  # noqa: B018  opened before the first step, so that no step is slow
+        self._question = task["question"]
+        self._golds = [task["answer"], *task.get("aliases", ())]
+        facts = task.get("supporting_facts") or ()
+        self._missing: dict[str, list[str]] = {}
+        for fact in facts:
+            self._missing.setdefault(fact["title"], []).append(fact.get("text", "").strip())
+        self._supporting = frozenset(self._missing)
+        self._facts_total, self._facts_seen = len(facts), 0
+        self._seen: list[str] = []
+        self._seen_supporting = 0
+        self._queries: set[str] = set()
+        self._searches = self._repeated = 0
+        self._result, self._answer, self._format_ok = _NOTHING, None, True
+        return f"Question: {self._question}"
+
+    def _act(self, action: str) -> StepOutcome:
+        outcome = super()._act(action)
+        if outcome.agent_error is not None:
+            self._format_ok = False
+        if outcome.tool_calls and "</answer>" in action:
+            outcome.observation += (
+                "\nNote: the answer in the same reply was not taken. Read the results first."
+            )
+        return outcome
+
+    def _on_answer(self, text: str) -> StepOutcome:
+        answers = _ANSWER.findall(text)
+        if not answers:
+            what = (
+                "<answer> is not closed by </answer>"
+                if "<answer>" in text
+                else "neither a tool call nor <answer>..</answer> was found"
+            )
+            message = f"Error: {what}. Search, or give the answer as <answer>..</answer>."
+            return StepOutcome(message, agent_error=agent_error("no_answer", message))
+        if self.require_search and not self._searches:
+            message = "Error: search at least once before you answer."
+            return StepOutcome(message, agent_error=agent_error("no_search", message))
+        self._answer = answers[-1].strip()
+        self._result = best_score(self._answer, self._golds)
+        if self.reward_mode == "em":
+            reward = float(self._result.em)
+        elif self.reward_mode == "f1":
+            reward = self._result.f1
+        else:
+            well_formed = self._format_ok and len(answers) == 1 and bool(self._answer)
+            reward = (1 - _FORMAT_SHARE) * self._result.em + _FORMAT_SHARE * well_formed
+        return StepOutcome("Answer received.", reward, True, "answered")
+
+    def _final(self) -> tuple[bool, float]:
+        # An exact match of answers that normalise to nothing has F1 0 by the official definition.
+        return self._result.em, max(self._result.f1, float(self._result.em))
+
+    def _anchor_state(self) -> str:
+        # What decides what the agent can know and earn: the passages seen and the answer given.
+        return "\x1f".join((*self._seen, f"\x1e{self._answer}"))
+
+    def _metrics(self) -> dict[str, float]:
+        metrics: dict[str, float] = {
+            "searches": self._searches,
+            "repeated_searches": self._repeated,
+        }
+        if self._facts_total:
+            metrics["support_recall"] = self._facts_seen / self._facts_total
+            shown = len(self._seen)
+            metrics["support_precision"] = self._seen_supporting / shown if shown else 0.0
+        if self._answer is not None:
+            metrics["em"], metrics["f1"] = float(self._result.em), self._result.f1
+        return metrics
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    def _make_tools(self) -> list[Tool]:
+        room = self.top_k * (self.max_passage_chars + 400)
+        tools = [_bound(_search_tool(), self._search, room)]
+        if self.lookup:
+            tools.append(_bound(_lookup_tool(), self._lookup, room))
+        return tools
+
+    def _search(self, query: str) -> str:
+        words = " ".join(query.lower().split())
+        if not words:
+            raise ToolError("the query is empty.", "empty_query")
+        if len(query) > MAX_QUERY_CHARS:
+            raise ToolError(
+                f"the query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed.",
+                "query_too_long",
+            )
+        self._searches += 1
+        if words in self._queries:
+            self._repeated += 1
+        self._queries.add(words)
+        found = self.retriever.search(query, self.top_k)
+        if not found:
+            return "No passage matches this query. Try other words."
+        return "\n".join([self._show(i, passage) for i, passage in enumerate(found, 1)])
+
+    def _lookup(self, title: str) -> str:
+        from agentr1_envs.hotpotqa.corpus import find_title
+
+        passage, similar = find_title(self.retriever, title)
+        if passage is not None:
+            return self._show(1, passage)
+        hint = "; ".join(similar) or "none"
+        raise ToolError(f"there is no passage titled {title[:200]!r}. Similar: {hint}", "no_title")
+
+    def _show(self, number: int, passage: Passage) -> str:
+        text, title = passage.text, passage.title
+        if len(text) > self.max_passage_chars:
+            text = cut_words(text, self.max_passage_chars)
+        place = bisect_left(self._seen, passage.id)
+        new = place == len(self._seen) or self._seen[place] != passage.id
+        if new:
+            self._seen.insert(place, passage.id)
+        if title in self._supporting:
+            self._note_support(title, text, new)
+        if "\n" in text:
+            text = " ".join(text.split())
+        return f"{number}. {title}\n{text}"
+
+    def _note_support(self, title: str, text: str, new: bool) -> None:
+        missing = self._missing[title]
+        # Titles may repeat in a corpus: a passage supports when it holds one of the sentences.
+        left = [sentence for sentence in missing if sentence not in text]
+        self._facts_seen += len(missing) - len(left)
+        if new and len(left) < len(missing):
+            self._seen_supporting += 1
+        self._missing[title] = left
+
+    # --- texts for models ------------------------------------------------------------------------
+
+    @property
+    def system_prompt(self) -> str:
+        """How to answer, with the limits that apply."""
+        lookup = (
+            " The tool lookup gives the passage of an exact title." if self.lookup else ""
+        )
+        return (
+            "Answer the question by searching a collection of encyclopaedia passages. No single "
+            "passage holds the answer: find one, read it, then search for what it names."
+            f"{lookup} You may make up to {self.max_calls} calls in one reply and have "
+            f"{self.max_steps} replies in all, the answer included. Give the answer as short as "
+            "possible (a name, a date, a number, yes or no), between <answer> and </answer>."
+        )
+
+    @property
+    def task_text(self) -> str:
+        """The question."""
+        return f"Question: {self.task['question']}"
+
+
+def check_task(row: dict[str, Any], source: str | None = None, number: int | None = None) -> None:
+    """Raise `TaskDataError` when ``row`` is no question of this environment."""
+    source = source or f"task {row.get('task_id')!r}"
+    for field in ("question", "answer"):
+        value = row.get(field)
+        if not isinstance(value, str) or not value.strip():
+            raise TaskDataError(source, "a non-empty str", number, field, value)
+    aliases = row.get("aliases", ())
+    if not isinstance(aliases, (list, tuple)) or not all(isinstance(a, str) for a in aliases):
+        raise TaskDataError(source, "a list of str", number, "aliases", aliases)
+    facts = row.get("supporting_facts") or ()
+    if not isinstance(facts, (list, tuple)):
+        raise TaskDataError(source, "a list of objects", number, "supporting_facts", facts)
+    for i, fact in enumerate(facts):
+        ok = isinstance(fact, dict) and isinstance(fact.get("title"), str)
+        if not ok or not isinstance(fact.get("text", ""), str):
+            raise TaskDataError(
+                source, 'an object {"title", "text"}', number, f"supporting_facts[{i}]", fact
+            )
+
+
+def _is_embedded(task: dict[str, Any]) -> bool:
+    return task["task_id"].startswith("world-")
+
+
+@lru_cache(maxsize=3)
+def _embedded_tasks(split: str) -> TaskSource:
+    from agentr1_envs.hotpotqa.generator import questions
+
+    return TaskSet(questions(split), split=split, name="hotpotqa world")
+
+
+def _bound(template: Tool, function: Any, max_output: int) -> Tool:
+    """The template with a method of one environment: building a schema costs a millisecond."""
+    tool = copy.copy(template)
+    tool.function, tool.max_output = function, max_output
+    return tool
+
+
+@lru_cache(maxsize=1)
+def _search_tool() -> Tool:
+    def search(query: str) -> str:
+        """Search the collection and return the passages that match the query best.
+
+        Args:
+            query: What to look for: names and key words work best.
+        """
+        raise NotImplementedError
+
+    return Tool(search)
+
+
+@lru_cache(maxsize=1)
+def _lookup_tool() -> Tool:
+    def lookup(title: str) -> str:
+        """Return the passage with exactly this title.
+
+        Args:
+            title: The title as a search result shows it.
+        """
+        raise NotImplementedError
+
+    return Tool(lookup)
