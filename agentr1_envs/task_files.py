@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from agentr1_envs.errors import TaskDataError
+
+
+_CHUNK = 1 << 20
+_BLANK = re.compile(r"[ \t\r\n]*")
 
 
 @contextlib.contextmanager
@@ -84,16 +89,61 @@ def _iter_jsonl(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _iter_json(file: Path) -> Iterator[dict[str, Any]]:
+    """Objects of a JSON list, one at a time: a file may be larger than memory has room for."""
+    expected = "a JSON list of objects"
+    decode = json.JSONDecoder().raw_decode
+    text, position, number = "", 0, 0
+
+    def peek() -> str:
+        """The next character that is no white space; "" at the end of the file."""
+        nonlocal text, position
+        while True:
+            match = _BLANK.match(text, position)
+            position = match.end() if match else position
+            if position < len(text):
+                return text[position]
+            text, position = handle.read(_CHUNK), 0
+            if not text:
+                return ""
+
     try:
-        rows = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise TaskDataError(str(file), f"a JSON list of objects ({error})") from None
-    if not isinstance(rows, list):
-        raise TaskDataError(str(file), "a JSON list of objects", value=type(rows).__name__)
-    for number, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise TaskDataError(str(file), "an object", number, value=row)
-        yield row
+        with file.open(encoding="utf-8-sig") as handle:
+            if peek() != "[":
+                raise TaskDataError(str(file), expected, value=text[:80])
+            position += 1
+            while peek() != "]":
+                if number:
+                    if peek() != ",":
+                        where = text[position : position + 80]
+                        raise TaskDataError(
+                            str(file), "',' or ']' after it", number - 1, value=where
+                        )
+                    position += 1
+                if peek() not in ("{", ""):
+                    value = text[position : position + 80]
+                    raise TaskDataError(str(file), "an object", number, value=value)
+                size = _CHUNK
+                while True:
+                    try:
+                        row, position = decode(text, position)
+                        break
+                    except json.JSONDecodeError as error:
+                        more = handle.read(size)
+                        if not more:
+                            value = text[error.pos : error.pos + 80]
+                            raise TaskDataError(
+                                str(file), f"{expected} ({error.msg})", number, value=value
+                            ) from None
+                        # Doubling keeps the work linear however long a row is.
+                        text, position, size = text[position:] + more, 0, size * 2
+                number += 1
+                yield row
+            position += 1
+            if peek():
+                value = text[position : position + 80]
+                raise TaskDataError(str(file), "nothing after the list", value=value)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise TaskDataError(str(file), f"{expected} ({error})") from None
 
 
 def _iter_parquet(file: Path) -> Iterator[dict[str, Any]]:

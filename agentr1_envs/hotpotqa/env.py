@@ -214,7 +214,7 @@ class HotpotQAEnv(ToolEnv):
         outcome = super()._act(action)
         if outcome.agent_error is not None:
             self._format_ok = False
-        if outcome.tool_calls and "</answer>" in action:
+        if outcome.tool_calls and "</answer>" in action.rpartition("</think>")[2]:
             outcome.observation += (
                 "\nNote: the answer in the same reply was not taken. Read the results first."
             )
@@ -329,9 +329,7 @@ class HotpotQAEnv(ToolEnv):
     @property
     def system_prompt(self) -> str:
         """How to answer, with the limits that apply."""
-        lookup = (
-            " The tool lookup gives the passage of an exact title." if self.lookup else ""
-        )
+        lookup = " The tool lookup gives the passage of an exact title." if self.lookup else ""
         return (
             "Answer the question by searching a collection of encyclopaedia passages. No single "
             "passage holds the answer: find one, read it, then search for what it names."

@@ -46,7 +46,11 @@ _STATEMENTS: dict[str, dict[str, list[str]]] = {
         "club": [rf"(?:played for|career at) {_HOUSE}"],
     },
     "film": {
-        "director": [rf"directed by {_PERSON}", rf"director was {_PERSON}", rf"{_PERSON} directed it"],
+        "director": [
+            rf"directed by {_PERSON}",
+            rf"director was {_PERSON}",
+            rf"{_PERSON} directed it",
+        ],
         "actor": [rf"(?:It stars|role is played by) {_PERSON}", rf"{_PERSON} plays the lead"],
         "composer": [
             rf"(?:score was composed by|music is by) {_PERSON}",

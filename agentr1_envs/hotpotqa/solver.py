@@ -125,9 +125,7 @@ def answer(question: Question, library: Library) -> Plan[str]:
         title = yield from _article(library, question.one)
         relation = question.relation
         return library.stated(title, relation).name
-    one, two = yield from _both(
-        _article(library, question.one), _article(library, question.two)
-    )
+    one, two = yield from _both(_article(library, question.one), _article(library, question.two))
     first, second = (library.stated(title, question.relation) for title in (one, two))
     if question.form == "same":
         return "yes" if first == second else "no"

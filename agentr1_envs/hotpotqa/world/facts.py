@@ -147,9 +147,9 @@ class SplitFacts:
             if city.shared_name:
                 city.title = f"{city.name}, {city.facts['country'].name}"  # type: ignore[union-attr]
             other = pick(rng, cities)
-            if "twin" not in city.facts and "twin" not in other.facts and other is not city:
-                if other.name != city.name:
-                    city.facts["twin"], other.facts["twin"] = other, city
+            free = "twin" not in city.facts and "twin" not in other.facts
+            if free and other.name != city.name:
+                city.facts["twin"], other.facts["twin"] = other, city
 
     def _people(self) -> None:
         rng = self.rng

@@ -8,45 +8,51 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FEMALE = (
+
+def words(text: str) -> list[str]:
+    """The words of a blank-separated list."""
+    return text.split()
+
+
+FEMALE = words(
     "Ada Agnes Alma Amara Anneke Astrid Beatriz Bridget Carmen Cecilia Clara Dalia Delphine Edith "
     "Elena Elif Emilia Esther Fatima Flora Freya Greta Hana Hedda Helena Ines Ingrid Irena Isabel "
     "Ivana Johanna Judith Kaia Katarina Lea Leila Lena Lucia Magda Maja Marta Matilda Mina Miriam "
     "Nadia Naomi Nora Odile Olga Paloma Petra Rosa Runa Sabine Selma Silvia Sofia Tamar Tessa Una "
     "Vera Wanda Yara Zelda"
-).split()
-MALE = (
+)
+MALE = words(
     "Adrian Albin Amir Anders Anton Arno Bela Bruno Casper Cyril Dario David Dmitri Edgar Elias "
     "Emil Enzo Erik Felix Ferenc Gideon Gustav Hakon Hamid Hugo Igor Ivo Jakob Jonas Josef Julian "
     "Karim Klaus Lars Leon Linus Lorenz Luka Magnus Marek Milan Mateo Nils Oskar Otto Pavel Pietro "
     "Rafael Rainer Roman Ruben Samir Simon Stefan Sven Tariq Theo Tomas Ulrich Valentin Viktor "
     "Walter Yusuf Zoltan"
-).split()
-_ONSETS = (
-    "B Br C Ch D Dr F Fl G Gr H J K Kr L M N P Pr Qu R S Sch St T Tr V W Y Z Sk Th Gl Bl".split()
 )
-_INNER = "b br c d dr f g h k l ll m mm n nn p r rr s ss st t tt v z nd rd lt mb rk sk nt".split()
-_VOWELS = "a e i o u a e i o ae ei au ia".split()
-_SURNAME_ENDS = "n r s l t ck ssen berg mann ova inger ard olt ick and esz ou ari enko well".split()
-_CITY_ENDS = (
-    "ford by stad haven mouth grad burg wick ton dorf minster port vik ham ingen mere".split()
+_ONSETS = words(
+    "B Br C Ch D Dr F Fl G Gr H J K Kr L M N P Pr Qu R S Sch St T Tr V W Y Z Sk Th Gl Bl"
 )
-_COUNTRY_ENDS = "ria nia land stan dor via mark thia ova lund zia mur".split()
-_PLACE_ENDS = "n r l a is um eth or ath ell ine os".split()
-_ADJECTIVES = (
+_INNER = words("b br c d dr f g h k l ll m mm n nn p r rr s ss st t tt v z nd rd lt mb rk sk nt")
+_VOWELS = words("a e i o u a e i o ae ei au ia")
+_SURNAME_ENDS = words("n r s l t ck ssen berg mann ova inger ard olt ick and esz ou ari enko well")
+_CITY_ENDS = words(
+    "ford by stad haven mouth grad burg wick ton dorf minster port vik ham ingen mere"
+)
+_COUNTRY_ENDS = words("ria nia land stan dor via mark thia ova lund zia mur")
+_PLACE_ENDS = words("n r l a is um eth or ath ell ine os")
+_ADJECTIVES = words(
     "Silent Amber Distant Crooked Golden Hollow Patient Scarlet Winter Broken Gentle Hidden Iron "
     "Lonely Northern Painted Restless Second Slow Stolen Sunken Velvet Wandering White Burning "
     "Copper Empty Final Glass Hungry Little Lost Quiet Secret Seventh Southern Tender Unwritten "
     "Violet Yellow Ancient Bitter Blue Borrowed Careless Eastern Faithful Forgotten Frozen Paper"
-).split()
-_NOUNS = (
+)
+_NOUNS = words(
     "Orchard Lantern River Clock Garden Harbor Letter Mirror Mountain Orchestra Passenger Bridge "
     "Captain Carnival Cathedral Compass Daughter Desert Door Dream Echo Engine Falcon Ferry Fire "
     "Forest Ghost Guest Heron House Island Journey Kingdom Ladder Lighthouse Machine Map Market "
     "Meadow Messenger Midnight Monsoon Morning Ocean Palace Parade Pilgrim Prophet Rain Road Sailor "
     "Salt Season Shadow Shepherd Signal Sister Snow Song Sparrow Station Stranger Summer Table "
     "Theatre Tide Tower Train Valley Violin Voyage Wall Watchman Wheel Widow Window Wolf Thorn"
-).split()
+)
 
 
 def pick(rng: random.Random, items: Sequence[T]) -> T:
@@ -135,7 +141,9 @@ class NameMaker:
             if form < 0.65:
                 return f"{pick(rng, _ADJECTIVES)} {pick(rng, _NOUNS)}"
             if form < 0.8:
-                return f"The {pick(rng, _NOUNS)} of the {pick(rng, _ADJECTIVES)} {pick(rng, _NOUNS)}"
+                return (
+                    f"The {pick(rng, _NOUNS)} of the {pick(rng, _ADJECTIVES)} {pick(rng, _NOUNS)}"
+                )
             return f"The {pick(rng, _NOUNS)} and the {pick(rng, _NOUNS)}"
 
         while True:

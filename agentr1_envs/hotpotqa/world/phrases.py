@@ -45,7 +45,10 @@ OF: dict[tuple[str, str], list[str]] = {
     ("battle", "commander"): ["the victor of {x}", "the winning commander at {x}"],
     ("battle", "city"): ["the town nearest to {x}"],
     ("festival", "winner"): ["the winning film of {x}", "the film that won {x}"],
-    ("festival", "president"): ["the head of the jury of {x}", "the person who chaired the jury of {x}"],
+    ("festival", "president"): [
+        "the head of the jury of {x}",
+        "the person who chaired the jury of {x}",
+    ],
     ("festival", "city"): ["the host city of {x}"],
 }
 
@@ -177,5 +180,8 @@ for _kind in ("university", "publisher", "studio", "label", "club"):
         QUESTIONS[_kind, "founder"] = ["Who founded {x}?", "Who was the founder of {x}?"]
 OF["museum", "city"] = ["the town where {x} stands"]
 SAME["museum", "city"] = ["Do {a} and {b} stand in the same town?"]
-EXTREMES["museum", "year"] = ("the earlier opened of {a} and {b}", "the later opened of {a} and {b}")
+EXTREMES["museum", "year"] = (
+    "the earlier opened of {a} and {b}",
+    "the later opened of {a} and {b}",
+)
 BEFORE["museum", "year"] = ["Did {a} open before {b}?"]

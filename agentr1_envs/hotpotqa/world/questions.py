@@ -96,7 +96,18 @@ class QuestionMaker:
     def make(self, size: int, split: str) -> list[dict[str, Any]]:
         """``size`` task rows, kinds mixed in fixed shares, in shuffled order."""
         forms = ("two", "two", "same", "two", "extreme", "two", "work", "before", "two", "three")
-        forms += ("two", "two", "same2", "two", "extreme", "three", "work", "same", "two", "extreme2")
+        forms += (
+            "two",
+            "two",
+            "same2",
+            "two",
+            "extreme",
+            "three",
+            "work",
+            "same",
+            "two",
+            "extreme2",
+        )
         rows: list[dict[str, Any]] = []
         while len(rows) < size:
             row = self._attempt(forms[len(rows) % len(forms)])
@@ -137,7 +148,9 @@ class QuestionMaker:
             return None
         text = pick(self.rng, MAKERS[key]).format(x=_named(person).text)
         work = Phrase(text, works[0], [(works[0], key[1])])
-        links = [r for r, target in RELATIONS[key[0]].items() if target in RELATIONS and r != key[1]]
+        links = [
+            r for r, target in RELATIONS[key[0]].items() if target in RELATIONS and r != key[1]
+        ]
         return _related(self.rng, pick(self.rng, links), work)
 
     def _pair(self, kind: str, relation: str, a: Phrase, b: Phrase) -> Phrase | None:
@@ -265,7 +278,9 @@ class QuestionMaker:
         if question in self._seen:
             return None
         self._seen.add(question)
-        facts = list(dict.fromkeys((entity, entity.where[relation]) for entity, relation in support))
+        facts = list(
+            dict.fromkeys((entity, entity.where[relation]) for entity, relation in support)
+        )
         comparison = form in ("same", "same2", "before", "extreme", "extreme2")
         return {
             "question": question,

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import random
 
-from agentr1_envs.hotpotqa.world.names import between, pick, shuffled
+from agentr1_envs.hotpotqa.world.names import between, pick, shuffled, words
 from agentr1_envs.hotpotqa.world.schema import HOUSES, ROLES, WORKS, Entity, Fact
 
-MONTHS = (
+MONTHS = words(
     "January February March April May June July August September October November December"
-).split()
+)
 
 # kind -> (relation stated by the lead or "", template)
 LEADS: dict[str, list[tuple[str, str]]] = {
-    "country": [("", "{n} is a country on the {sea} coast."), ("", "{n} is a mountainous country.")],
+    "country": [
+        ("", "{n} is a country on the {sea} coast."),
+        ("", "{n} is a mountainous country."),
+    ],
     "city": [
         ("country", "{n} is a city in {v}."),
         ("country", "{n} is a market town in {v}."),
@@ -94,7 +97,11 @@ SENTENCES: dict[tuple[str, str], list[str]] = {
     ("person", "died"): ["{S} died in {v}.", "{P} death came in {v}."],
     ("person", "club"): ["{S} played for {v}.", "{S} spent {p} whole career at {v}."],
     ("film", "director"): ["It was directed by {v}.", "{v} directed it.", "Its director was {v}."],
-    ("film", "actor"): ["It stars {v}.", "The leading role is played by {v}.", "{v} plays the lead."],
+    ("film", "actor"): [
+        "It stars {v}.",
+        "The leading role is played by {v}.",
+        "{v} plays the lead.",
+    ],
     ("film", "composer"): [
         "The score was composed by {v}.",
         "{v} wrote the music.",
@@ -105,9 +112,21 @@ SENTENCES: dict[tuple[str, str], list[str]] = {
     ("film", "year"): ["It was released in {v}.", "It opened in {v}.", "Its release came in {v}."],
     ("film", "runtime"): ["It runs for {v} minutes.", "Its running time is {v} minutes."],
     ("novel", "author"): ["It was written by {v}.", "Its author is {v}.", "{v} wrote it."],
-    ("novel", "publisher"): ["It was published by {v}.", "{v} published it.", "{v} brought it out."],
-    ("novel", "city"): ["It is set in {v}.", "The story takes place in {v}.", "Its setting is {v}."],
-    ("novel", "year"): ["It appeared in {v}.", "It came out in {v}.", "It was first printed in {v}."],
+    ("novel", "publisher"): [
+        "It was published by {v}.",
+        "{v} published it.",
+        "{v} brought it out.",
+    ],
+    ("novel", "city"): [
+        "It is set in {v}.",
+        "The story takes place in {v}.",
+        "Its setting is {v}.",
+    ],
+    ("novel", "year"): [
+        "It appeared in {v}.",
+        "It came out in {v}.",
+        "It was first printed in {v}.",
+    ],
     ("novel", "pages"): ["It runs to {v} pages.", "The first edition has {v} pages."],
     ("album", "singer"): ["It was recorded by {v}.", "The singer is {v}.", "{v} recorded it."],
     ("album", "label"): ["It was issued by {v}.", "{v} issued it.", "It came out on {v}."],
@@ -124,7 +143,11 @@ SENTENCES: dict[tuple[str, str], list[str]] = {
     ("museum", "year"): ["It opened in {v}.", "Its doors opened in {v}."],
     ("club", "ground"): ["It plays at {v}.", "Its home ground is {v}.", "Home games are at {v}."],
     ("expedition", "leader"): ["It was led by {v}.", "{v} led it.", "Its leader was {v}."],
-    ("expedition", "destination"): ["It reached {v}.", "Its goal was {v}.", "It was bound for {v}."],
+    ("expedition", "destination"): [
+        "It reached {v}.",
+        "Its goal was {v}.",
+        "It was bound for {v}.",
+    ],
     ("expedition", "city"): ["It set out from {v}.", "It departed from {v}."],
     ("expedition", "year"): ["It took place in {v}.", "It sailed in {v}."],
     ("battle", "commander"): ["The victor was {v}.", "{v} commanded the winning side."],
@@ -141,11 +164,11 @@ for _kind in ("university", "publisher", "studio", "label", "club"):
 SENTENCES["museum", "city"] = ["It stands in {v}.", "It is located in {v}."]
 
 _GENRES = {
-    "film": "drama comedy crime war science-fiction horror romance musical".split(),
-    "novel": "historical detective gothic satirical adventure fantasy coming-of-age".split(),
-    "album": "folk jazz soul rock pop blues swing".split(),
+    "film": words("drama comedy crime war science-fiction horror romance musical"),
+    "novel": words("historical detective gothic satirical adventure fantasy coming-of-age"),
+    "album": words("folk jazz soul rock pop blues swing"),
 }
-_SEAS = "northern southern eastern western".split()
+_SEAS = words("northern southern eastern western")
 _ASIDES: dict[str, list[str]] = {
     "person": [
         "{S} kept bees in later years.",
@@ -245,4 +268,3 @@ def write_article(entity: Entity, rng: random.Random, others: list[Entity]) -> N
     lines = list({text: (relation, text) for relation, text in lines}.values())
     entity.sentences = [text for _, text in lines]
     entity.where = {relation: i for i, (relation, _) in enumerate(lines) if relation}
-

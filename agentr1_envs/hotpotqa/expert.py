@@ -1,0 +1,133 @@
+"""Scripted policies: one that knows the supporting facts, one that sees only what a player sees."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agentr1_envs.hotpotqa import grammar, solver
+from agentr1_envs.tool_formats import ToolCall, get_format
+
+_PASSAGE = re.compile(r"^\d+\. (.+)\n(.*)$", re.MULTILINE)
+
+
+def read_passages(observation: str) -> list[tuple[str, str]]:
+    """The (title, text) pairs of an observation of the environment."""
+    # Several calls in one reply are numbered, "[1] ", before their results.
+    plain = re.sub(r"^\[\d+\] ", "", observation, flags=re.MULTILINE)
+    return [(match[1], match[2]) for match in _PASSAGE.finditer(plain)]
+
+
+def _plain_title(title: str) -> str:
+    return re.sub(r"[()]", "", title)
+
+
+class _Policy:
+    """What both policies share: the form of their replies."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env.unwrapped
+        self._format = get_format(self._env.tool_format)
+
+    def _search(self, *queries: str) -> str:
+        calls = [
+            ToolCall("search", {"query": query}, f"call_{i}") for i, query in enumerate(queries)
+        ]
+        names = " and ".join(queries)
+        return f"I need to read about {names}.\n{self._format.render(calls)}"
+
+    @staticmethod
+    def _answer(text: str) -> str:
+        return f"<answer>{text}</answer>"
+
+    def _steps_left(self, info: dict[str, Any]) -> int:
+        return self._env.max_steps - info["step"]
+
+
+class Expert(_Policy):
+    """Searches for each supporting article in turn, then gives the right answer.
+
+    It sees the task's row. Where the row names no supporting facts, it searches the question.
+    """
+
+    def reset(self, obs: str, info: dict[str, Any]) -> None:
+        """Begin an episode."""
+        task = self._env.task
+        self._task = task
+        facts = task.get("supporting_facts") or ()
+        self._wanted = {fact["title"]: fact.get("text", "") for fact in reversed(facts)}
+        self._queries: list[tuple[str, str]] = [
+            (title, query) for title in reversed(self._wanted) for query in (_plain_title(title),)
+        ]
+        if not self._queries:
+            self._queries = [("", task["question"])]
+        self._second: list[tuple[str, str]] = []
+        self._asked: list[str] = []
+
+    def act(self, obs: str, info: dict[str, Any]) -> str:
+        """The reply to an observation."""
+        shown = {title for title, _ in read_passages(obs)} if info["step"] else set()
+        for title in self._asked:
+            if title and title not in shown:  # once more, with words of the fact itself
+                self._second.append((title, f"{_plain_title(title)} {self._wanted[title]}"[:300]))
+        self._queries = [pair for pair in self._queries if pair[0] not in shown]
+        self._second = [pair for pair in self._second if pair[0] not in shown]
+        self._asked = []
+        left = self._steps_left(info)
+        pending = self._queries or self._second
+        if not pending or left <= 1:
+            return self._answer(self._task["answer"])
+        # As few a reply as the steps allow: a search usually needs the one before it.
+        size = min(self._env.max_calls, -(-len(pending) // (left - 1)))
+        now, later = pending[:size], pending[size:]
+        if self._queries:
+            self._queries = later
+            self._asked = [title for title, _ in now]
+        else:
+            self._second = later
+        return self._search(*(query for _, query in now))
+
+
+class Observer(_Policy):
+    """Reads the question and the passages, nothing else.
+
+    It understands the embedded world's language. On other questions it searches the question and
+    the names in it and answers with the name that the passages repeat most: a weak baseline.
+    """
+
+    def reset(self, obs: str, info: dict[str, Any]) -> None:
+        """Begin an episode."""
+        self._question = obs.removeprefix("Question: ").strip()
+        self._library = solver.Library()
+        parsed = grammar.parse(self._question)
+        self._plan = solver.answer(parsed, self._library) if parsed else self._guess()
+
+    def act(self, obs: str, info: dict[str, Any]) -> str:
+        """The reply to an observation."""
+        for title, text in read_passages(obs) if info["step"] else ():
+            self._library.add(title, text)
+        try:
+            queries = list(dict.fromkeys(next(self._plan)))
+        except StopIteration as end:
+            return self._answer(end.value)
+        except solver.Unanswerable:
+            return self._answer("unknown")
+        if self._steps_left(info) <= 1:
+            return self._answer("unknown")
+        return self._search(*queries[: self._env.max_calls])
+
+    def _guess(self) -> solver.Plan[str]:
+        """Two rounds of searching for names, then the most frequent name not in the question."""
+        yield [self._question]
+        asked = set(re.findall(r"[A-Z]\w+(?: [A-Z]\w+)*", self._question))
+        names = [title for title in self._library.articles if title not in asked]
+        if names:
+            yield names[:2]
+        counts: dict[str, int] = {}
+        for title, text in self._library.articles.items():
+            for name in {title, *re.findall(r"[A-Z]\w+(?: [A-Z]\w+)*", text)}:
+                if name not in self._question:
+                    counts[name] = counts.get(name, 0) + 1
+        if re.match(r"(?:Are|Is|Was|Were|Do|Does|Did|Has|Have) ", self._question):
+            return "yes"
+        return max(counts, key=lambda name: (counts[name], name), default="unknown")
