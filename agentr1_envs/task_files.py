@@ -13,7 +13,6 @@ from typing import IO, Any
 
 from agentr1_envs.errors import TaskDataError
 
-
 _CHUNK = 1 << 20
 _BLANK = re.compile(r"[ \t\r\n]*")
 

@@ -13,6 +13,7 @@ from agentr1_wrappers.context import (
 from agentr1_wrappers.gym_text import ToGymText
 from agentr1_wrappers.penalties import InvalidActionPenalty
 from agentr1_wrappers.record import RecordTransitions
+from agentr1_wrappers.rewrite import Rewrite, SearchState
 
 __all__ = [
     "Append",
@@ -22,6 +23,8 @@ __all__ = [
     "ContextRule",
     "InvalidActionPenalty",
     "RecordTransitions",
+    "Rewrite",
+    "SearchState",
     "ToGymText",
     "Turn",
     "Window",

@@ -10,6 +10,7 @@ import gymnasium as gym
 from agentr1_wrappers.chat_prompt import ChatPrompt
 from agentr1_wrappers.context import Append, ContextRule, Window
 from agentr1_wrappers.penalties import InvalidActionPenalty
+from agentr1_wrappers.rewrite import Rewrite
 
 from agentr1_envs.registration import ENVS, load
 
@@ -33,7 +34,11 @@ AGENT_R1_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "calculator": ("AgentR1/GSM8KTool-v0", {}),
     "search": ("AgentR1/HotpotQA-v0", {}),
 }
-CONTEXTS: dict[str, Callable[..., ContextRule]] = {"append": Append, "window": Window}
+CONTEXTS: dict[str, Callable[..., ContextRule]] = {
+    "append": Append,
+    "window": Window,
+    "rewrite": Rewrite,
+}
 WRAPPERS: dict[str, Callable[..., gym.Env[Any, Any]]] = {
     "invalid_action_penalty": InvalidActionPenalty
 }

@@ -207,7 +207,8 @@ class HotpotQAEnv(ToolEnv):
         self._seen_supporting = 0
         self._queries: set[str] = set()
         self._searches = self._repeated = 0
-        self._result, self._answer, self._format_ok = _NOTHING, None, True
+        self._result, self._format_ok = _NOTHING, True
+        self._answer: str | None = None
         return f"Question: {self._question}"
 
     def _act(self, action: str) -> StepOutcome:
@@ -233,14 +234,14 @@ class HotpotQAEnv(ToolEnv):
         if self.require_search and not self._searches:
             message = "Error: search at least once before you answer."
             return StepOutcome(message, agent_error=agent_error("no_search", message))
-        self._answer = answers[-1].strip()
-        self._result = best_score(self._answer, self._golds)
+        answer = self._answer = answers[-1].strip()
+        self._result = best_score(answer, self._golds)
         if self.reward_mode == "em":
             reward = float(self._result.em)
         elif self.reward_mode == "f1":
             reward = self._result.f1
         else:
-            well_formed = self._format_ok and len(answers) == 1 and bool(self._answer)
+            well_formed = self._format_ok and len(answers) == 1 and bool(answer)
             reward = (1 - _FORMAT_SHARE) * self._result.em + _FORMAT_SHARE * well_formed
         return StepOutcome("Answer received.", reward, True, "answered")
 

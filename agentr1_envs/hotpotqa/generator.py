@@ -34,7 +34,7 @@ class World:
     articles: list[dict[str, Any]]
 
 
-def _rng(*parts: object) -> random.Random:
+def _rng(*parts: str) -> random.Random:
     return random.Random(derive_int("hotpotqa-world", VERSION, *parts))
 
 

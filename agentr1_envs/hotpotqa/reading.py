@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_PERSON = r"(?:the (?P<job>[a-z][a-z ]*) )?(?P<v>[A-Z]\w+ [A-Z]\w+)"
+_PERSON = r"(?:[Tt]he (?P<job>[a-z][a-z ]*) )?(?P<v>[A-Z]\w+ [A-Z]\w+)"
 _PLACE = r"(?P<v>[A-Z]\w+(?:, [A-Z]\w+)?)"
 _HOUSE = r"(?:[Tt]he )?(?P<v>(?:University|Museum) of [A-Z]\w+|[A-Z]\w+ [A-Z]\w+)"
 _WORK = r"\"(?P<v>[^\"]+)\""

@@ -129,8 +129,8 @@ class SplitFacts:
         cities = self.by_kind["city"]
         for i in range(self._counts["city"]):
             # Every country gets cities in turn, so that its capital exists.
-            country = countries[i % len(countries)] if i < 2 * len(countries) else None
-            country = country or pick(rng, countries)
+            first = i < 2 * len(countries)
+            country = countries[i % len(countries)] if first else pick(rng, countries)
             city = self._add("city", names.city(rng))
             city.facts["country"] = country
             city.facts["river"] = f"River {names.word(rng)}"
@@ -296,10 +296,7 @@ class SplitFacts:
             jury = self._someone(directors, year - 75, year - 30)
             if jury is None or jury in film.facts.values():
                 continue
-            name = names.fresh(
-                lambda year=year: f"{year} {pick(rng, names.house_words)} Film Festival"
-            )
-            event = self._add("festival", name)
+            event = self._add("festival", names.house(rng, f"{year} {{}} Film Festival"))
             event.facts.update(winner=film, president=jury, city=pick(rng, cities))
 
     def _sample(self, group: list[Entity], size: int) -> list[Entity]:
@@ -349,10 +346,10 @@ class SplitFacts:
                     person.facts["spouse"], partner.facts["spouse"] = partner, person
         pupils: dict[str, int] = {}
         for person in people:
-            teacher = person.facts.get("teacher")
-            if isinstance(teacher, Entity):
+            master = person.facts.get("teacher")
+            if isinstance(master, Entity):
                 # Lessons are over by the age of 24; the teacher must live till then.
-                pupils[teacher.title] = max(pupils.get(teacher.title, 0), person.year("born") + 24)
+                pupils[master.title] = max(pupils.get(master.title, 0), person.year("born") + 24)
         for person in people:
             born = person.year("born")
             earliest = max(

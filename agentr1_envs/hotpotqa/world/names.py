@@ -49,9 +49,10 @@ _NOUNS = words(
     "Orchard Lantern River Clock Garden Harbor Letter Mirror Mountain Orchestra Passenger Bridge "
     "Captain Carnival Cathedral Compass Daughter Desert Door Dream Echo Engine Falcon Ferry Fire "
     "Forest Ghost Guest Heron House Island Journey Kingdom Ladder Lighthouse Machine Map Market "
-    "Meadow Messenger Midnight Monsoon Morning Ocean Palace Parade Pilgrim Prophet Rain Road Sailor "
-    "Salt Season Shadow Shepherd Signal Sister Snow Song Sparrow Station Stranger Summer Table "
-    "Theatre Tide Tower Train Valley Violin Voyage Wall Watchman Wheel Widow Window Wolf Thorn"
+    "Meadow Messenger Midnight Monsoon Morning Ocean Palace Parade Pilgrim Prophet Rain Road "
+    "Sailor Salt Season Shadow Shepherd Signal Sister Snow Song Sparrow Station Stranger Summer "
+    "Table Theatre Tide Tower Train Valley Violin Voyage Wall Watchman Wheel Widow Window "
+    "Wolf Thorn"
 )
 
 

@@ -95,6 +95,7 @@ class QuestionMaker:
 
     def make(self, size: int, split: str) -> list[dict[str, Any]]:
         """``size`` task rows, kinds mixed in fixed shares, in shuffled order."""
+        forms: tuple[str, ...]
         forms = ("two", "two", "same", "two", "extreme", "two", "work", "before", "two", "three")
         forms += (
             "two",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 WORKS = ("film", "novel", "album", "painting")
 COMPANIES = ("publisher", "studio", "label")
@@ -103,4 +102,4 @@ class Entity:
         return f"<{self.kind} {self.title}>"
 
 
-Fact = Union[Entity, int, str]
+Fact = Entity | int | str
