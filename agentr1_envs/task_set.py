@@ -147,7 +147,15 @@ class TaskSet:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tasks as JSONL or Parquet, by the file's ending; atomic."""
-        save_rows(path, self._rows)
+        if Path(path).suffix.lower() == ".parquet":
+            # Arrow columns would change rows whose nested values differ in shape; JSON keeps them.
+            packed = [
+                {"task_id": row["task_id"], "task": json.dumps(row, ensure_ascii=False)}
+                for row in self._rows
+            ]
+            save_rows(path, packed)
+        else:
+            save_rows(path, self._rows)
 
     @property
     def hash(self) -> str:
@@ -238,19 +246,26 @@ class GeneratedTasks:
 
 
 def task_of_row(row: dict[str, Any], source: str, number: int) -> dict[str, Any]:
-    """The task inside a row in verl's form, or the row itself."""
+    """The task inside a row in verl's form or in `TaskSet.save`'s, or the row itself."""
+    if row.keys() == {"task_id", "task"} and isinstance(row["task"], str):
+        return _parse(row["task"], source, number, "task")
     if "env_kwargs" not in row:
         return row
     spec = row["env_kwargs"]
     if isinstance(spec, str):
-        try:
-            spec = json.loads(spec)
-        except json.JSONDecodeError as error:
-            raise TaskDataError(source, f"JSON ({error.msg})", number, "env_kwargs", spec) from None
-    task = spec.get("options", {}).get("task") if isinstance(spec, dict) else None
+        spec = _parse(spec, source, number, "env_kwargs")
+    options = spec.get("options") if isinstance(spec, dict) else None
+    task = options.get("task") if isinstance(options, dict) else None
     if not isinstance(task, dict):
         raise TaskDataError(source, "an object", number, "env_kwargs.options.task", task)
     return task
+
+
+def _parse(text: str, source: str, number: int, field: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TaskDataError(source, f"JSON ({error.msg})", number, field, text) from None
 
 
 def load_tasks(tasks: TaskSource | str | os.PathLike[str], *, split: str) -> TaskSource:

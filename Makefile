@@ -1,0 +1,58 @@
+# Two commands do everything on a fresh machine: `make train` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
+TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,dev
+RECIPE ?= gsm8k_tool
+ARGS ?=
+
+.PHONY: help train test test-fast test-verl lint typecheck bench docs lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+
+$(VENV)/.python:
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or 3.12 is needed"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24" "setuptools>=77" wheel
+	touch $@
+
+# What `make train` needs; the version of torch comes from the constraints file.
+$(VENV)/.train: $(VENV)/.python pyproject.toml setup.py requirements/constraints.txt
+	$(PIP) -e ".[train]"
+	touch $@
+
+# All that the tests need. The real ALFWorld engine compiles a planner: it comes last and alone.
+$(VENV)/.test: $(VENV)/.train
+	$(PIP) -e ".[$(TEST_EXTRAS)]"
+	touch $@
+
+$(VENV)/.alfworld: $(VENV)/.test
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) -e ".[alfworld]"
+	touch $@
+
+train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local back end; ARGS are passed on
+	$(BIN)/agentr1 train recipe=$(RECIPE) $(ARGS)
+
+test: $(VENV)/.alfworld lint typecheck ## all tests, the linter and the type checker
+	$(BIN)/python -m pytest -m "not verl" $(ARGS)
+
+test-fast: $(VENV)/.test ## the tests that take seconds
+	$(BIN)/python -m pytest -m "not slow and not textworld and not verl" $(ARGS)
+
+lint: $(VENV)/.test ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The two mapped packages get a folder under their import name, so that mypy finds them.
+typecheck: $(VENV)/.test ## mypy
+	@mkdir -p .cache/types && ln -sfn ../../wrappers .cache/types/agentr1_wrappers \
+		&& ln -sfn ../../recipes .cache/types/agentr1_recipes
+	MYPYPATH=.cache/types $(BIN)/python -m mypy -p agentr1_envs -p agentr1_wrappers -p agentr1_train -p agentr1_recipes
+
+clean: ## remove the environments and caches
+	rm -rf .venv .venv-* .cache build dist *.egg-info
