@@ -163,6 +163,3 @@ def test_admissible_actions_are_added_to_the_last_message() -> None:
     later, *_ = env.step(call("add", a=1))
     assert later[-1]["content"].startswith("3\n\nAdmissible")
     assert "Admissible" not in later[1]["content"]
-        later[-1]["content"].startswith("3\n\nAdmissible")
-        and "Admissible" not in later[1]["content"]
-    )
