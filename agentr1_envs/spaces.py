@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,7 +67,7 @@ class UnicodeText(Space[str]):
             words.append("水🙂é")
         return " ".join(words)[: self.max_length]
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """The samples as a list."""
         return list(sample_n)
 
@@ -131,7 +131,7 @@ class ChatMessages(Space[tuple[Message, ...]]):
             {"role": "user", "content": text.sample()},
         )
 
-    def to_jsonable(self, sample_n: Sequence[tuple[Message, ...]]) -> list[list[Message]]:
+    def to_jsonable(self, sample_n: Iterable[tuple[Message, ...]]) -> list[list[Message]]:
         """Each conversation as a list of messages."""
         return [[dict(message) for message in sample] for sample in sample_n]
 
@@ -242,7 +242,7 @@ for _cls in (UnicodeText, ChatMessages):
         return ctx.Array(ctypes.c_uint8, n * _slot_bytes(space))
 
     @read_from_shared_memory.register(_cls)
-    def _read_shared(space: Any, shared_memory: Any, n: int = 1) -> SharedTexts:
+    def _read_shared(space: Any, shared_memory: Any, n: int = 1) -> Any:
         return SharedTexts(space, shared_memory, n)
 
     @write_to_shared_memory.register(_cls)

@@ -13,9 +13,11 @@ from agentr1_envs.spaces import ChatMessages
 
 Message = dict[str, Any]
 Augmentation = Callable[[ContextInput], str]
+#: What a turn keeps of its info, for rules that look back.
+KEPT = ("agent_error", "tool_calls")
 
 
-class ChatPrompt(gym.Wrapper[tuple[Message, ...], str, str, str]):
+class ChatPrompt(gym.Wrapper[Any, Any, Any, Any]):
     """Observations become the whole conversation a model is given.
 
     The state is the system message, the task, and what the context rule keeps of the turns. The
@@ -37,7 +39,7 @@ class ChatPrompt(gym.Wrapper[tuple[Message, ...], str, str, str]):
 
     def __init__(
         self,
-        env: gym.Env[str, str],
+        env: gym.Env[Any, Any],
         *,
         context: ContextRule | None = None,
         augment: Sequence[Augmentation] = (),
@@ -69,9 +71,8 @@ class ChatPrompt(gym.Wrapper[tuple[Message, ...], str, str, str]):
         base = self.env.unwrapped
         self._tools = list(getattr(base, "tools", []))
         self._role = self._feedback_role or ("tool" if self._tools else "user")
-        self._system = self._system_override
-        if self._system is None:
-            self._system = getattr(base, "system_prompt", "") or ""
+        override = self._system_override
+        self._system = (getattr(base, "system_prompt", "") or "") if override is None else override
         if self.tool_prompt and self._tools:
             text = self._instructions(base)
             self._system = f"{self._system}\n\n{text}" if self._system else text
@@ -98,7 +99,7 @@ class ChatPrompt(gym.Wrapper[tuple[Message, ...], str, str, str]):
             raise ResetNeeded("the episode has ended or none was started: call reset() first")
         self._running = False
         observation, reward, terminated, truncated, info = self.env.step(action)
-        kept = {key: info[key] for key in ("agent_error", "tool_calls") if key in info}
+        kept: dict[str, Any] = {key: info[key] for key in KEPT if key in info}
         self._turns.append(Turn(action, observation, kept))
         info["feedback"] = observation
         try:

@@ -105,8 +105,6 @@ def test_commands_work_without_torch(base: Path) -> None:
         assert "usage" in run(command, sub, "--help", cwd=base).lower()
     typed = ":hint\n#### 1\n:quit\n"
     out = run(command, "play", "gsm8k_tool", "--seed", "1", cwd=base, input=typed)
-        command, "play", "gsm8k_tool", "--seed", "1", cwd=base, input=":hint\n#### 1\n:quit\n"
-    )
     assert "[over: " in out
     out = run(
         command, "rollout", "AgentR1/GSM8KTool-v0", "--policy", "expert", "--episodes", 20,
