@@ -29,18 +29,13 @@ def check_arguments(corpus: Any, retriever: str, encoder: str | None) -> None:
         )
 
 
-def documents(rows: Iterable[Mapping[str, Any]]) -> Iterable[Any]:
-    """Rows ``{"id", "title", "text"}`` as documents of the retrieval package."""
-    from agentr1_envs.retrieval import Document
-
-    return (Document(row["id"], row["title"], row["text"]) for row in rows)
-
-
-def in_memory(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """A BM25 index of a few thousand rows."""
+def in_memory(rows: Iterable[Mapping[str, Any]], source: str = "corpus") -> Any:
+    """A BM25 index of some ten thousand rows ``{"id", "title", "text"}``."""
     from agentr1_envs.retrieval import Bm25Index
 
-    return Bm25Index.in_memory(documents(rows))
+    return Bm25Index.in_memory(
+        ((row["id"], row["title"], row["text"]) for row in rows), source=source
+    )
 
 
 @lru_cache(maxsize=1)
@@ -48,7 +43,7 @@ def embedded() -> Any:
     """The index of the embedded articles, made once a process and shared by its environments."""
     from agentr1_envs.hotpotqa.generator import world
 
-    return in_memory(world().articles)
+    return in_memory(world().articles, "hotpotqa world")
 
 
 def open_corpus(corpus: Any, retriever: str = "bm25", encoder: str | None = None) -> Any:

@@ -13,7 +13,7 @@ import html
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ def read(
     aliases: str | os.PathLike[str] | None = None,
     into: Dataset | None = None,
     limit: int | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> Dataset:
     """Read official files into one data set.
 
@@ -80,6 +81,7 @@ def read(
         aliases: 2WikiMultihopQA's ``id_aliases.json``: other names of its answers.
         into: add to this data set, so that several files share their paragraphs.
         limit: read at most so many rows of each file.
+        tick: called after each row, for a progress bar.
 
     Raises:
         TaskDataError: a row is not of an official form; names file, row, field and value.
@@ -91,6 +93,7 @@ def read(
         number = -1
         for number, row in enumerate(itertools.islice(iter_rows(path), limit)):
             add_row(dataset, row, source, number, names)
+            tick()
         if number < 0:
             raise TaskDataError(source, "at least one row", value=[])
     return dataset
@@ -185,7 +188,7 @@ def _musique(
             raise TaskDataError(
                 source, 'str "title" and "paragraph_text"', number, where, paragraph
             )
-        title, text = _clean(title), _clean(text)
+        title, text = clean(title), clean(text)
         dataset.add_paragraph(title, text)
         if paragraph.get("is_supporting"):
             facts.append({"title": title, "sentence": 0, "text": text})
@@ -203,8 +206,8 @@ def _hotpotqa(
             )
         if not all(isinstance(line, str) for line in lines):
             raise TaskDataError(source, "a list of str", number, f"context[{i}]", lines)
-        clean = [_clean(line) for line in lines]
-        title = _clean(title)
+        clean = [clean(line) for line in lines]
+        title = clean(title)
         sentences[title] = clean
         text = " ".join(line for line in clean if line)
         if text:
@@ -215,7 +218,7 @@ def _hotpotqa(
             raise TaskDataError(
                 source, "[title, sentence index]", number, f"supporting_facts[{i}]", [title, index]
             )
-        title = _clean(title)
+        title = clean(title)
         lines = sentences.get(title, [])
         # Some official facts point past their paragraph's end, and fullwiki contexts, which a
         # retriever chose, often lack the paragraph: the fact is kept with what is known of it.
@@ -267,6 +270,6 @@ def _facts(value: Any, source: str, number: int) -> Iterable[tuple[Any, Any]]:
     )
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Without the HTML entities that the official files kept, and without outer white space."""
     return html.unescape(text).strip() if "&" in text else text.strip()

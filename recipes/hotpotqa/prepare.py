@@ -1,0 +1,276 @@
+"""Prepare multi-hop questions: Parquet rows, a corpus to search and its index.
+
+Without --input, the embedded world is written out. With it, official files as downloaded are read:
+HotpotQA (distractor or fullwiki), MuSiQue, 2WikiMultihopQA; JSON, JSON lines or Parquet. The corpus
+is the union of the paragraphs in the files, as in the original recipe, or with --wiki the whole
+Wikipedia that HotpotQA published (for its fullwiki setting).
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import json
+import os
+import re
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.hotpotqa import official
+from agentr1_envs.task_files import atomic_write, verl_row, write_rows
+from agentr1_envs.task_set import canonical_split
+
+ENV_ID = "AgentR1/HotpotQA-v0"
+SPLITS = ("train", "validation", "test")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("--output_dir", required=True, metavar="DIR", help="where the rows go")
+    parser.add_argument(
+        "--corpus_output_path",
+        metavar="FILE",
+        help="the corpus, JSON lines (default: corpus.jsonl in DIR); its index is put beside it",
+    )
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        default=[],
+        help="official files (default: the embedded world)",
+    )
+    parser.add_argument(
+        "--split",
+        choices=SPLITS,
+        help="the split of all rows of --input (default: by each file's name; validation where "
+        "it names none)",
+    )
+    parser.add_argument(
+        "--aliases", metavar="FILE", help="2WikiMultihopQA's id_aliases.json: other answers"
+    )
+    parser.add_argument(
+        "--wiki",
+        metavar="PATH",
+        help="HotpotQA's Wikipedia abstracts (the .tar.bz2, or the folder it unpacks to) as the "
+        "corpus, in place of the files' own paragraphs",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N rows of each file")
+    parser.add_argument("--no_index", action="store_true", help="leave out the index")
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="write this retrieval server into the rows instead of the corpus file's path",
+    )
+    parser.add_argument(
+        "--data_source", default="hotpotqa", metavar="NAME", help="the column of this name"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the preparation; returns the exit status."""
+    if args.limit is not None and args.limit < 1:
+        raise TaskDataError("--limit", "a whole number of at least 1", value=args.limit)
+    if args.wiki and not args.input:
+        raise TaskDataError("--wiki", "--input files whose questions it answers", value=args.wiki)
+    folder = Path(args.output_dir)
+    corpus = Path(args.corpus_output_path or folder / "corpus.jsonl").absolute()
+    if corpus.suffix != ".jsonl":
+        raise TaskDataError("--corpus_output_path", "a name that ends in .jsonl", value=str(corpus))
+    for path in (*args.input, *filter(None, (args.aliases, args.wiki))):
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+    if args.input:
+        panels, paragraphs, skipped = _official(args)
+    else:
+        panels, paragraphs, skipped = *_embedded(), 0
+    passages = _wiki(args.wiki) if args.wiki else iter(paragraphs)
+    # The corpus goes first: rows that name a corpus which is not there would be worse than none.
+    count = _write_corpus(corpus, passages, None if args.wiki else len(paragraphs))
+    kwargs = {"corpus": args.server or str(corpus)}
+    for split, tasks in panels.items():
+        write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
+    if not args.no_index:
+        build_index(corpus)
+    _report(panels, folder, corpus, count, skipped)
+    return 0
+
+
+def rows(
+    tasks: Iterable[Mapping[str, Any]], split: str, kwargs: dict[str, Any], data_source: str
+) -> Iterator[dict[str, Any]]:
+    """Tasks in verl's row schema."""
+    from agentr1_envs.hotpotqa.env import HotpotQAEnv
+
+    system = HotpotQAEnv().system_prompt
+    for index, task in enumerate(tasks):
+        yield verl_row(
+            task,
+            env_id=ENV_ID,
+            split=split,
+            index=index,
+            data_source=data_source,
+            prompt=[
+                {"role": "system", "content": system},
+                {"role": "user", "content": f"Question: {task['question']}"},
+            ],
+            ground_truth=task["answer"],
+            kwargs=kwargs,
+        )
+
+
+def build_index(corpus: Path) -> Path:
+    """Build the BM25 index beside a corpus file; returns its path."""
+    from agentr1_envs.hotpotqa.corpus import index_path
+    from agentr1_envs.retrieval import Bm25Index
+
+    path = index_path(corpus)
+    Bm25Index.build(corpus, path)
+    return path
+
+
+def split_of(path: str) -> str:
+    """The split that a file's name says; ``validation`` where it says none."""
+    for word in re.split(r"[^a-z]+", Path(path).name.lower()):
+        if word in ("train", "training", "dev", "validation", "valid", "val", "test"):
+            return canonical_split(word)
+    return "validation"
+
+
+Panels = dict[str, list[dict[str, Any]]]
+
+
+def _embedded() -> tuple[Panels, list[dict[str, Any]]]:
+    from agentr1_envs.hotpotqa.generator import questions, world
+
+    articles = [
+        {"id": row["id"], "title": row["title"], "text": row["text"]} for row in world().articles
+    ]
+    return {split: questions(split) for split in SPLITS}, articles
+
+
+def _official(args: argparse.Namespace) -> tuple[Panels, list[dict[str, Any]], int]:
+    panels: Panels = {}
+    data = official.Dataset()
+    for path in args.input:
+        before = len(data.tasks)
+        with _progress(f"Reading {Path(path).name}", None) as advance:
+            official.read(path, aliases=args.aliases, into=data, limit=args.limit, tick=advance)
+        split = args.split or split_of(path)
+        panels.setdefault(split, []).extend(data.tasks[before:])
+    for split in [split for split, tasks in panels.items() if not tasks]:
+        raise TaskDataError(
+            ", ".join(args.input), f"at least one answerable question for {split}", value=[]
+        )
+    return panels, data.paragraphs, data.skipped
+
+
+def _write_corpus(
+    path: Path, passages: Iterator[Mapping[str, Any]], total: int | None
+) -> int:
+    count = 0
+    with _progress("Writing the corpus", total) as advance, atomic_write(path, "w") as handle:
+        for row in passages:
+            handle.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+            advance()
+    return count
+
+
+def _wiki(path: str) -> Iterator[dict[str, Any]]:
+    """The paragraphs of HotpotQA's processed Wikipedia: JSON lines in bzip2 files."""
+    seen: dict[str, int] = {}
+    for name, handle in _wiki_files(Path(path)):
+        for number, line in enumerate(handle):
+            try:
+                row = json.loads(line)
+                title = official.clean(row["title"])
+                text = " ".join(s for part in _sentences(row["text"]) if (s := part.strip()))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise TaskDataError(
+                    name, 'an object {"title", "text": [sentences]}', number, value=line[:80]
+                ) from None
+            if not text:
+                continue
+            count = seen[title] = seen.get(title, 0) + 1
+            yield {
+                "id": title if count == 1 else f"{title}#{count}",
+                "title": title,
+                "text": official.clean(text),
+            }
+    if not seen:
+        raise TaskDataError(path, "a .tar.bz2 or a folder that holds wiki_*.bz2 files")
+
+
+def _sentences(text: Any) -> list[str]:
+    """Sentences of an abstract: a list, or (in the full text form) a list of paragraphs."""
+    if isinstance(text, str):
+        return [text]
+    return [part for item in text for part in (item if isinstance(item, list) else [item])]
+
+
+def _wiki_files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
+    if path.is_dir():
+        for file in sorted(path.rglob("*.bz2")):
+            with bz2.open(file) as handle:
+                yield str(file), handle
+        return
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile() and member.name.endswith(".bz2"):
+                    packed: IO[bytes] | None = archive.extractfile(member)
+                    assert packed is not None
+                    with bz2.open(packed) as handle:
+                        yield f"{path}:{member.name}", handle
+    except tarfile.TarError as error:
+        raise TaskDataError(str(path), f"a tar archive of .bz2 files ({error})") from None
+
+
+class _progress:
+    """A rich progress bar as a context; gives a function that counts one."""
+
+    def __init__(self, text: str, total: int | None) -> None:
+        self._text, self._total = text, total
+
+    def __enter__(self) -> Callable[[], None]:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Progress(*columns, TimeElapsedColumn(), transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task(self._text, total=self._total)
+        self._count = 0
+        return self._advance
+
+    def _advance(self) -> None:
+        # Rich takes a lock at each update: once in 256 rows is often enough.
+        self._count += 1
+        if not self._count % 256:
+            self._bar.update(self._task, completed=self._count)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _report(panels: Panels, folder: Path, corpus: Path, count: int, skipped: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("file", "rows")
+    for split, tasks in panels.items():
+        table.add_row(str(folder / f"{split}.parquet"), f"{len(tasks):,}")
+    table.add_row(str(corpus), f"{count:,}")
+    console = Console()
+    console.print(table)
+    if skipped:
+        console.print(f"{skipped:,} rows that are marked unanswerable were left out.")
+    first = next(iter(panels))
+    console.print(
+        f'gym.make("{ENV_ID}", tasks="{folder / first}.parquet", corpus="{corpus}")',
+        soft_wrap=True,
+        highlight=False,
+    )
