@@ -94,7 +94,7 @@ class HotpotQAEnv(ToolEnv):
     ## Tasks
 
     ``train`` 4,000, ``validation`` 1,000 and ``test`` 1,000 generated questions; no entity occurs
-    in two splits. 60 % bridge questions of two or three hops, 40 % comparisons, half of them yes/no
+    in two splits. 65 % bridge questions of two or three hops, 35 % comparisons, 20 % of all yes/no
     (balanced within each wording). A row: ``{"task_id", "question", "answer", "aliases", "type",
     "level", "supporting_facts": [{"title", "sentence", "text"}]}``; only the first three are
     required. Level ``easy`` needs two facts in two articles, ``medium`` a comparison or a search

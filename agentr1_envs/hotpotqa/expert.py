@@ -18,6 +18,11 @@ def read_passages(observation: str) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in _PASSAGE.finditer(plain)]
 
 
+def _said(obs: Any, info: dict[str, Any]) -> str:
+    """What the environment said, also through a wrapper that builds chat messages."""
+    return obs if isinstance(obs, str) else str(info["feedback"])
+
+
 def _plain_title(title: str) -> str:
     return re.sub(r"[()]", "", title)
 
@@ -50,23 +55,21 @@ class Expert(_Policy):
     It sees the task's row. Where the row names no supporting facts, it searches the question.
     """
 
-    def reset(self, obs: str, info: dict[str, Any]) -> None:
+    def reset(self, obs: Any, info: dict[str, Any]) -> None:
         """Begin an episode."""
         task = self._env.task
         self._task = task
         facts = task.get("supporting_facts") or ()
         self._wanted = {fact["title"]: fact.get("text", "") for fact in reversed(facts)}
-        self._queries: list[tuple[str, str]] = [
-            (title, query) for title in reversed(self._wanted) for query in (_plain_title(title),)
-        ]
+        self._queries = [(title, _plain_title(title)) for title in reversed(self._wanted)]
         if not self._queries:
             self._queries = [("", task["question"])]
         self._second: list[tuple[str, str]] = []
         self._asked: list[str] = []
 
-    def act(self, obs: str, info: dict[str, Any]) -> str:
+    def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The reply to an observation."""
-        shown = {title for title, _ in read_passages(obs)} if info["step"] else set()
+        shown = {title for title, _ in read_passages(_said(obs, info))} if info["step"] else set()
         for title in self._asked:
             if title and title not in shown:  # once more, with words of the fact itself
                 self._second.append((title, f"{_plain_title(title)} {self._wanted[title]}"[:300]))
@@ -95,16 +98,16 @@ class Observer(_Policy):
     the names in it and answers with the name that the passages repeat most: a weak baseline.
     """
 
-    def reset(self, obs: str, info: dict[str, Any]) -> None:
+    def reset(self, obs: Any, info: dict[str, Any]) -> None:
         """Begin an episode."""
-        self._question = obs.removeprefix("Question: ").strip()
+        self._question = _said(obs, info).removeprefix("Question: ").strip()
         self._library = solver.Library()
         parsed = grammar.parse(self._question)
         self._plan = solver.answer(parsed, self._library) if parsed else self._guess()
 
-    def act(self, obs: str, info: dict[str, Any]) -> str:
+    def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The reply to an observation."""
-        for title, text in read_passages(obs) if info["step"] else ():
+        for title, text in read_passages(_said(obs, info)) if info["step"] else ():
             self._library.add(title, text)
         try:
             queries = list(dict.fromkeys(next(self._plan)))

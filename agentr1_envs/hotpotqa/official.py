@@ -206,10 +206,10 @@ def _hotpotqa(
             )
         if not all(isinstance(line, str) for line in lines):
             raise TaskDataError(source, "a list of str", number, f"context[{i}]", lines)
-        clean = [clean(line) for line in lines]
+        kept = [clean(line) for line in lines]
         title = clean(title)
-        sentences[title] = clean
-        text = " ".join(line for line in clean if line)
+        sentences[title] = kept
+        text = " ".join(line for line in kept if line)
         if text:
             dataset.add_paragraph(title, text)
     facts = []

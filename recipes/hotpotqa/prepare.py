@@ -123,8 +123,9 @@ def rows(
 
 def build_index(corpus: Path) -> Path:
     """Build the BM25 index beside a corpus file; returns its path."""
-    from agentr1_envs.hotpotqa.corpus import index_path
     from agentr1_envs.retrieval import Bm25Index
+
+    from agentr1_envs.hotpotqa.corpus import index_path
 
     path = index_path(corpus)
     Bm25Index.build(corpus, path)
@@ -167,9 +168,7 @@ def _official(args: argparse.Namespace) -> tuple[Panels, list[dict[str, Any]], i
     return panels, data.paragraphs, data.skipped
 
 
-def _write_corpus(
-    path: Path, passages: Iterator[Mapping[str, Any]], total: int | None
-) -> int:
+def _write_corpus(path: Path, passages: Iterator[Mapping[str, Any]], total: int | None) -> int:
     count = 0
     with _progress("Writing the corpus", total) as advance, atomic_write(path, "w") as handle:
         for row in passages:
@@ -181,7 +180,7 @@ def _write_corpus(
 
 def _wiki(path: str) -> Iterator[dict[str, Any]]:
     """The paragraphs of HotpotQA's processed Wikipedia: JSON lines in bzip2 files."""
-    seen: dict[str, int] = {}
+    found = False
     for name, handle in _wiki_files(Path(path)):
         for number, line in enumerate(handle):
             try:
@@ -194,13 +193,10 @@ def _wiki(path: str) -> Iterator[dict[str, Any]]:
                 ) from None
             if not text:
                 continue
-            count = seen[title] = seen.get(title, 0) + 1
-            yield {
-                "id": title if count == 1 else f"{title}#{count}",
-                "title": title,
-                "text": official.clean(text),
-            }
-    if not seen:
+            found = True
+            # Wikipedia's page numbers: unique without remembering five million titles.
+            yield {"id": str(row["id"]), "title": title, "text": official.clean(text)}
+    if not found:
         raise TaskDataError(path, "a .tar.bz2 or a folder that holds wiki_*.bz2 files")
 
 
@@ -236,8 +232,13 @@ class _progress:
         self._text, self._total = text, total
 
     def __enter__(self) -> Callable[[], None]:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         self._bar = Progress(*columns, TimeElapsedColumn(), transient=True)

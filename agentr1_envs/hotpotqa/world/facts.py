@@ -200,7 +200,8 @@ class SplitFacts:
                 }[kind]
                 person = self._someone(self.by_job[job], low, high) or self.by_job[job][0]
                 entity.facts["founder" if kind != "museum" else "architect"] = person
-                entity.facts["year"] = person.year("born") + between(rng, 26, 58)
+                born = person.year("born")
+                entity.facts["year"] = between(rng, born + 26, min(born + 58, NOW - 2))
 
     def _makers(self, job: str, kind: str, low: int, high: int) -> list[tuple[Entity, int]]:
         """A maker and a year for each work of a kind; most makers have one work, some several."""
