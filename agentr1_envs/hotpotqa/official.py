@@ -35,7 +35,8 @@ class Dataset:
     paragraphs: list[dict[str, Any]] = field(default_factory=list)
     skipped: int = 0
     _ids: dict[tuple[str, str], str] = field(default_factory=dict)
-    _titles: dict[str, int] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
     _task_ids: set[str] = field(default_factory=set)
 
     def add_paragraph(self, title: str, text: str) -> str:
@@ -44,11 +45,11 @@ class Dataset:
         known = self._ids.get(key)
         if known is not None:
             return known
-        number = self._titles[title] = self._titles.get(title, 0) + 1
-        name = title if number == 1 else f"{title}#{number}"
-        while name in self._titles and number > 1:  # a title that looks like another's number
-            number += 1
+        name = title
+        while name in self._taken:
+            number = self._numbers[title] = self._numbers.get(title, 1) + 1
             name = f"{title}#{number}"
+        self._taken.add(name)
         self._ids[key] = name
         self.paragraphs.append({"id": name, "title": title, "text": text})
         return name

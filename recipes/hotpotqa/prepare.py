@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
+from agentr1_envs.hotpotqa.corpus import build_index
 from agentr1_envs.task_files import atomic_write, verl_row, write_rows
 from agentr1_envs.task_set import canonical_split
 
@@ -93,7 +94,7 @@ def main(args: argparse.Namespace) -> int:
     for split, tasks in panels.items():
         write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
     if not args.no_index:
-        build_index(corpus)
+        build_index(str(corpus))
     _report(panels, folder, corpus, count, skipped)
     return 0
 
@@ -119,17 +120,6 @@ def rows(
             ground_truth=task["answer"],
             kwargs=kwargs,
         )
-
-
-def build_index(corpus: Path) -> Path:
-    """Build the BM25 index beside a corpus file; returns its path."""
-    from agentr1_envs.retrieval import Bm25Index
-
-    from agentr1_envs.hotpotqa.corpus import index_path
-
-    path = index_path(corpus)
-    Bm25Index.build(corpus, path)
-    return path
 
 
 def split_of(path: str) -> str:
