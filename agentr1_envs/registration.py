@@ -45,6 +45,17 @@ ENVS: dict[str, EnvEntry] = {
             experts={"expert": "agentr1_envs.gsm8k_tool.expert:Expert"},
             prepare="agentr1_recipes.gsm8k_tool.prepare",
         ),
+        EnvEntry(
+            id="AgentR1/HotpotQA-v0",
+            entry_point="agentr1_envs.hotpotqa.env:HotpotQAEnv",
+            task="hotpotqa",
+            summary="Multi-hop questions answered by searching passages",
+            experts={
+                "expert": "agentr1_envs.hotpotqa.expert:Expert",
+                "observer": "agentr1_envs.hotpotqa.expert:Observer",
+            },
+            prepare="agentr1_recipes.hotpotqa.prepare",
+        ),
     )
 }
 

@@ -166,6 +166,13 @@ class TextTaskEnv(gym.Env[str, str]):
         """The tools in OpenAI's function schema; empty where there are none."""
         return []
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        # What can be loaded or generated again is not copied; it may hold a function, too.
+        if self._tasks_argument is None or isinstance(self._tasks_argument, (str, os.PathLike)):
+            state["_task_source"] = None
+        return state
+
     # --- tasks -----------------------------------------------------------------------------------
 
     @property

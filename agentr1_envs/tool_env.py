@@ -29,7 +29,15 @@ class ToolEnv(TextTaskEnv):
         self.tool_format, self.max_calls = tool_format, max_calls
         self._format = get_format(tool_format)
         self._tools: dict[str, Tool] = {tool.name: tool for tool in self._make_tools()}
-        self._schemas = [tool.schema for tool in self._tools.values()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_tools"]  # their argument models are classes made at run time
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._tools = {tool.name: tool for tool in self._make_tools()}
 
     # --- what an environment defines -------------------------------------------------------------
 

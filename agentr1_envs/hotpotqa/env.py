@@ -181,7 +181,7 @@ class HotpotQAEnv(ToolEnv):
         return self._retriever
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
+        state = super().__getstate__()
         if self._retriever is not self._corpus:
             state["_retriever"] = None  # opened again from its source where it is unpickled
         return state

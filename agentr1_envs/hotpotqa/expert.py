@@ -34,12 +34,22 @@ class _Policy:
         self._env = env.unwrapped
         self._format = get_format(self._env.tool_format)
 
-    def _search(self, *queries: str) -> str:
+    def _search(self, queries: list[str]) -> str:
+        """A reply with as many of the searches as it can carry; they are taken off the list."""
+        size = min(len(queries), self._env.max_calls)
+        try:
+            text = self._render(queries[:size])
+        except ValueError:  # the format carries one call a reply
+            size = 1
+            text = self._render(queries[:size])
+        del queries[:size]
+        return text
+
+    def _render(self, queries: list[str]) -> str:
         calls = [
             ToolCall("search", {"query": query}, f"call_{i}") for i, query in enumerate(queries)
         ]
-        names = " and ".join(queries)
-        return f"I need to read about {names}.\n{self._format.render(calls)}"
+        return f"I need to read about {' and '.join(queries)}.\n{self._format.render(calls)}"
 
     @staticmethod
     def _answer(text: str) -> str:
@@ -81,14 +91,16 @@ class Expert(_Policy):
         if not pending or left <= 1:
             return self._answer(self._task["answer"])
         # As few a reply as the steps allow: a search usually needs the one before it.
-        size = min(self._env.max_calls, -(-len(pending) // (left - 1)))
-        now, later = pending[:size], pending[size:]
+        size = -(-len(pending) // (left - 1))
+        queries = [query for _, query in pending[:size]]
+        reply = self._search(queries)
+        size -= len(queries)  # those that the reply could not carry wait
         if self._queries:
-            self._queries = later
-            self._asked = [title for title, _ in now]
+            self._asked = [title for title, _ in pending[:size]]
+            self._queries = pending[size:]
         else:
-            self._second = later
-        return self._search(*(query for _, query in now))
+            self._second = pending[size:]
+        return reply
 
 
 class Observer(_Policy):
@@ -104,20 +116,23 @@ class Observer(_Policy):
         self._library = solver.Library()
         parsed = grammar.parse(self._question)
         self._plan = solver.answer(parsed, self._library) if parsed else self._guess()
+        self._waiting: list[str] = []
 
     def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The reply to an observation."""
         for title, text in read_passages(_said(obs, info)) if info["step"] else ():
             self._library.add(title, text)
         try:
-            queries = list(dict.fromkeys(next(self._plan)))
+            # The plan goes on when all it asked for was searched.
+            queries = self._waiting or list(dict.fromkeys(next(self._plan)))
         except StopIteration as end:
             return self._answer(end.value)
         except solver.Unanswerable:
             return self._answer("unknown")
         if self._steps_left(info) <= 1:
             return self._answer("unknown")
-        return self._search(*queries[: self._env.max_calls])
+        self._waiting = queries
+        return self._search(queries)
 
     def _guess(self) -> solver.Plan[str]:
         """Two rounds of searching for names, then the most frequent name not in the question."""

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
-from agentr1_envs.hotpotqa.corpus import build_index
+from agentr1_envs.hotpotqa.corpus import open_index
 from agentr1_envs.task_files import atomic_write, verl_row, write_rows
 from agentr1_envs.task_set import canonical_split
 
@@ -94,7 +94,7 @@ def main(args: argparse.Namespace) -> int:
     for split, tasks in panels.items():
         write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
     if not args.no_index:
-        build_index(str(corpus))
+        open_index(corpus)
     _report(panels, folder, corpus, count, skipped)
     return 0
 

@@ -86,9 +86,9 @@ def test_in_an_environment() -> None:
     env = make_agent_env(
         {"env_id": "AgentR1/HotpotQA-v0", "context": "rewrite", "kwargs": {"split": "test"}}
     )
-    first, info = env.reset(seed=1)
+    first, _ = env.reset(seed=1)
     query = json.dumps({"name": "search", "arguments": {"query": "river"}})
-    second, _, _, _, info = env.step(f"<tool_call>{query}</tool_call>")
+    second, _, _, _, _ = env.step(f"<tool_call>{query}</tool_call>")
     assert len(second) == len(first) == 2
     assert second[1]["content"].startswith(first[1]["content"])
     assert "Past calls:\n- search: river" in second[1]["content"]
