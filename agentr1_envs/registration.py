@@ -56,6 +56,17 @@ ENVS: dict[str, EnvEntry] = {
             },
             prepare="agentr1_recipes.hotpotqa.prepare",
         ),
+        EnvEntry(
+            id="AgentR1/WebShop-v0",
+            entry_point="agentr1_envs.webshop.env:WebShopEnv",
+            task="webshop",
+            summary="Find and buy the product that an instruction describes",
+            experts={
+                "expert": "agentr1_envs.webshop.expert:Expert",
+                "observer": "agentr1_envs.webshop.expert:Observer",
+            },
+            prepare="agentr1_recipes.webshop.prepare",
+        ),
     )
 }
 

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollout": ("agentr1_train.cli.rollout", "play episodes with a policy"),
     "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),
     "train": ("agentr1_train.cli.train", "train a model on a recipe"),
+    "webshop": ("agentr1_train.cli.webshop", "serve the shop as web pages"),
 }
 
 

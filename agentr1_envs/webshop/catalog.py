@@ -1,0 +1,280 @@
+"""The shop's catalog: products, their search index and goals, memory-mapped from one folder.
+
+A catalog folder (written by `convert`) holds::
+
+    meta.json      format, counts, sources and their hashes, seed, noun source, problems by reason
+    text.bin       all texts of all products, UTF-8, field after field
+    starts.npy     int64 [N]     where a product's texts start in text.bin
+    lengths.npy    uint32 [N, F] the length of each of the F fields, in bytes
+    nouns.bin, noun_starts.npy   the nouns of each title
+    asins.npy      S10 [N]       ascending: a row is found by bisection, search ties break by ASIN
+    prices.npy     float64 [N]   the price of each product; ranges were drawn once
+    file_order.npy uint32 [N]    rows in the order of the source file
+    index/         BM25 index over the products' documents
+    goals_human/, goals_synthetic/   see `goals`
+    problems.jsonl each oddity of the sources
+
+Any number of environments and processes open the same folder; the pages are shared by the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentr1_envs.errors import EnvironmentFault
+from agentr1_envs.webshop.goals import GoalSet
+
+FORMAT = "agentr1-webshop-catalog"
+VERSION = 1
+SEARCH_RESULTS = 50
+GOAL_KINDS = ("human", "synthetic")
+
+#: The fields of text.bin, in order; lists and dicts are JSON.
+FIELDS = (
+    "title",
+    "price_tag",
+    "description",
+    "bullets",
+    "options",
+    "attributes",
+    "product_category",
+    "query",
+    "category",
+)
+_COLUMN = {name: number for number, name in enumerate(FIELDS)}
+_PRODUCT_CACHE = 4096
+_SEARCH_CACHE = 4096
+
+
+@dataclass(slots=True, frozen=True)
+class Product:
+    """One product as the shop sells it. Treat it as read-only: it is shared by all environments."""
+
+    row: int
+    asin: str
+    title: str
+    price_tag: str
+    description: str
+    bullets: list[str]
+    options: dict[str, list[str]]
+    attributes: list[str]
+    product_category: str
+    query: str
+    category: str
+    price: float
+    nouns: list[str]
+
+
+class Catalog:
+    """A catalog folder, opened read-only. Use `open_catalog`, which shares it in the process.
+
+    Raises:
+        EnvironmentFault: The folder is no catalog, of another version, or damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.meta = read_meta(self.path)
+        try:
+            self._text = map_bytes(self.path / "text.bin")
+            self._starts = map_array(self.path / "starts.npy")
+            self._lengths = map_array(self.path / "lengths.npy")
+            self._nouns = map_bytes(self.path / "nouns.bin")
+            self._noun_starts = map_array(self.path / "noun_starts.npy")
+            self._asins = map_array(self.path / "asins.npy")
+            self._prices = map_array(self.path / "prices.npy")
+            self._file_order = map_array(self.path / "file_order.npy")
+        except (OSError, ValueError) as error:
+            raise EnvironmentFault(f"catalog {self.path} is damaged: {error}") from None
+        sizes = {len(self._starts), len(self._lengths), len(self._asins), len(self._prices)}
+        if sizes != {self.meta["products"]} or len(self._noun_starts) != len(self._starts) + 1:
+            raise EnvironmentFault(f"catalog {self.path} is damaged: its columns differ in length")
+        self._products: OrderedDict[int, Product] = OrderedDict()
+        self._cards: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
+        self._searches: OrderedDict[str, list[int]] = OrderedDict()
+        self._goals: dict[str, GoalSet] = {}
+        self._index: Any = None
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __repr__(self) -> str:
+        return f"Catalog({str(self.path)!r}, {len(self)} products)"
+
+    @property
+    def noun_source(self) -> str:
+        """Where the nouns of the type score come from: spacy, heuristic or generator."""
+        return self.meta["noun_source"]
+
+    @property
+    def hash(self) -> str:
+        """Hexadecimal digest of what the catalog was made from."""
+        return self.meta["key"]
+
+    # --- products --------------------------------------------------------------------------------
+
+    def row_of(self, asin: str) -> int:
+        """The row of `asin`; -1 when there is no such product."""
+        key = asin.encode("utf-8", "replace")
+        row = int(np.searchsorted(self._asins, np.bytes_(key)))
+        return row if row < len(self) and self._asins[row] == key else -1
+
+    def asin(self, row: int) -> str:
+        """The ASIN of a row."""
+        return self._asins[row].decode("ascii")
+
+    def field(self, row: int, name: str) -> str:
+        """One text of a product, undecoded where it is JSON."""
+        column = _COLUMN[name]
+        lengths = self._lengths[row]
+        start = int(self._starts[row]) + int(lengths[:column].sum())
+        return self._text[start : start + int(lengths[column])].decode("utf-8")
+
+    def card(self, row: int) -> tuple[str, str, str]:
+        """(ASIN, title, price tag): what a result page shows of a product."""
+        card = self._cards.get(row)
+        if card is None:
+            card = (self.asin(row), self.field(row, "title"), self.field(row, "price_tag"))
+            _remember(self._cards, row, card, _PRODUCT_CACHE)
+        return card
+
+    def nouns(self, row: int) -> list[str]:
+        """The nouns of a product's title, lower case."""
+        start, end = int(self._noun_starts[row]), int(self._noun_starts[row + 1])
+        return self._nouns[start:end].decode("utf-8").split("\n") if end > start else []
+
+    def product(self, row: int) -> Product:
+        """All of a product."""
+        product = self._products.get(row)
+        if product is None:
+            product = self._read(row)
+            _remember(self._products, row, product, _PRODUCT_CACHE)
+        return product
+
+    def _read(self, row: int) -> Product:
+        start = int(self._starts[row])
+        ends = np.cumsum(self._lengths[row], dtype=np.int64)
+        blob = self._text[start : start + int(ends[-1])]
+        texts, before = [], 0
+        for end in ends.tolist():
+            texts.append(blob[before:end].decode("utf-8"))
+            before = end
+        title, price_tag, description, bullets, options, attributes, places, query, category = texts
+        return Product(
+            row=row,
+            asin=self.asin(row),
+            title=title,
+            price_tag=price_tag,
+            description=description,
+            bullets=json.loads(bullets),
+            options=json.loads(options),
+            attributes=json.loads(attributes),
+            product_category=places,
+            query=query,
+            category=category,
+            price=float(self._prices[row]),
+            nouns=self.nouns(row),
+        )
+
+    def rows_in_file_order(self) -> np.ndarray:
+        """All rows, uint32 [N], in the order of the source file."""
+        return self._file_order
+
+    # --- search and goals ------------------------------------------------------------------------
+
+    def search(self, query: str, k: int = SEARCH_RESULTS) -> list[int]:
+        """The rows of the best `k` products, best first; ties by ASIN ascending."""
+        found = self._searches.get(query)
+        if found is None:
+            found = self._search_index().search(query, k)
+            _remember(self._searches, query, found, _SEARCH_CACHE)
+        return found
+
+    def _search_index(self) -> Any:
+        if self._index is None:
+            from agentr1_envs.webshop.search import ProductIndex
+
+            with self._lock:
+                if self._index is None:
+                    self._index = ProductIndex(self.path / "index", len(self))
+        return self._index
+
+    def goals(self, kind: str) -> GoalSet:
+        """The goals of a kind, ``"human"`` or ``"synthetic"``, in their fixed order."""
+        if kind not in GOAL_KINDS:
+            raise ValueError(f"unknown goals {kind!r}: expected one of {GOAL_KINDS}")
+        goals = self._goals.get(kind)
+        if goals is None:
+            goals = self._goals.setdefault(kind, GoalSet(self.path / f"goals_{kind}", kind, self))
+        return goals
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """The meta.json of a catalog folder.
+
+    Raises:
+        EnvironmentFault: There is none, or it is not this format and version.
+    """
+    how = "make one with `agentr1 prepare webshop`"
+    try:
+        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EnvironmentFault(f"{path} is no WebShop catalog (no meta.json): {how}") from None
+    except (OSError, ValueError) as error:
+        raise EnvironmentFault(f"{path / 'meta.json'} can't be read ({error}): {how}") from None
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise EnvironmentFault(f"{path} is no WebShop catalog: {how}")
+    if meta.get("version") != VERSION:
+        found = meta.get("version")
+        raise EnvironmentFault(f"catalog {path} has version {found}, expected {VERSION}: {how}")
+    return meta
+
+
+_open: dict[tuple[str, str], Catalog] = {}
+_open_lock = threading.Lock()
+
+
+def open_catalog(path: str | os.PathLike[str]) -> Catalog:
+    """The catalog in `path`, opened once per process and shared by all environments in it."""
+    real = os.path.realpath(path)
+    with _open_lock:
+        stamp = ""
+        try:
+            status = os.stat(os.path.join(real, "meta.json"))
+            stamp = f"{status.st_mtime_ns}-{status.st_ino}"
+        except OSError:
+            pass  # Catalog() says what is wrong
+        catalog = _open.get((real, stamp))
+        if catalog is None:
+            catalog = _open[(real, stamp)] = Catalog(real)
+        return catalog
+
+
+def map_bytes(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""  # an empty file can't be mapped
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def map_array(path: Path) -> np.ndarray:
+    # A plain ndarray over the mapping: items of np.memmap cost several times as much.
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)).view(np.ndarray)
+
+
+def _remember(cache: OrderedDict[Any, Any], key: Any, value: Any, limit: int) -> None:
+    cache[key] = value
+    if len(cache) > limit:
+        with contextlib.suppress(KeyError):  # another thread emptied it first
+            cache.popitem(last=False)

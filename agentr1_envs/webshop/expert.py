@@ -1,0 +1,176 @@
+"""Scripted shoppers.
+
+`Expert` sees the goal and shows that it can be reached; `Observer` sees the pages only and shows
+how far simple reading goes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agentr1_envs.webshop import pages
+from agentr1_envs.webshop.reward import matches, normalize_color
+
+_PRICE = re.compile(r",? and price lower than ([\d.]+) dollars")
+_WORD = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
+_TAG_PRICE = re.compile(r"^\$([\d.]+)(?: to \$([\d.]+))?$")
+_BUTTON = re.compile(r"^ {0,2}\[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]$")
+_FILLERS = """
+i am looking for need find me a an the to that is with and in buy would like want please show some
+of my it as which are should be on size make help choose made
+"""
+_COMMON = frozenset(_FILLERS.split())
+
+
+class Expert:
+    """Buys the goal's own product with the goal's options; looks at the catalog and the goal."""
+
+    def __init__(self, env: Any) -> None:
+        self.shop = env.unwrapped
+
+    def reset(self, observation: str, info: dict[str, Any]) -> None:
+        """A new episode."""
+        task = self.shop.task
+        self.wanted = self.shop.catalog.row_of(task["asin"])
+        options = task["goal_options"]
+        self.values = list(options.values()) if isinstance(options, dict) else list(options)
+        self.values = [value for value in self.values if value is not None]
+        self.query = self._best_query(task)
+
+    def _best_query(self, task: dict[str, Any]) -> str:
+        """Search words that bring the product far forward."""
+        catalog, product = self.shop.catalog, self.shop.catalog.product(self.wanted)
+        title = " ".join(product.title.split())
+        described = " ".join(product.description.split()[:60])
+        tries = [title, task["instruction_text"], f"{title} {described}", described]
+        best, best_place = title, 10**9
+        for query in filter(str.strip, tries):
+            found = catalog.search(query.lower())
+            place = found.index(self.wanted) if self.wanted in found else 10**9
+            if place < best_place:
+                best, best_place = query, place
+        return best
+
+    def act(self, observation: str, info: dict[str, Any]) -> str:
+        """The next action."""
+        session = self.shop.session
+        if session.page == "search":
+            return f"search[{self.query}]"
+        if session.page == "results":
+            if session.query != self.query.lower():
+                return "click[back to search]"
+            asin = self.shop.catalog.asin(self.wanted)
+            if asin.lower() in session.clickables():
+                return f"click[{asin}]"
+            return "click[next >]" if "next >" in session.clickables() else "click[back to search]"
+        if session.page == "sub":
+            return "click[< prev]"
+        if session.product.row != self.wanted:
+            return "click[< prev]"
+        label = self._missing_option(session)
+        return f"click[{label}]" if label else f"click[{pages.BUY}]"
+
+    def _missing_option(self, session: Any) -> str | None:
+        labels = {
+            (option, value): label
+            for label, (kind, _, *rest) in session.targets().items()
+            if kind == pages.OPTION
+            for option, value in [rest]
+        }
+        goal = self.shop.task["goal_options"]
+        named = list(goal.items()) if isinstance(goal, dict) else [(None, v) for v in self.values]
+        taken: set[str] = set()
+        for name, wanted in named:
+            place = next(
+                (
+                    (option, value)
+                    for option, value in labels
+                    if value == wanted and option not in taken and name in (None, option)
+                ),
+                None,
+            ) or next(
+                (
+                    (option, value)
+                    for option, value in labels
+                    if option not in taken
+                    and matches(normalize_color(value), normalize_color(wanted))
+                ),
+                None,
+            )
+            if place is None:
+                continue
+            taken.add(place[0])
+            if session.options.get(place[0]) != place[1]:
+                return labels[place]
+        return None
+
+
+class Observer:
+    """Reads the pages (``text_rich``) and nothing else: searches the instruction's words, takes the
+    affordable result whose title shares most of them, clicks the options it names, and buys."""
+
+    def __init__(self, env: Any) -> None:
+        mode = getattr(env.unwrapped, "observation", "text_rich")
+        if mode != "text_rich":
+            raise ValueError(f"the observer reads observation='text_rich', not {mode!r}")
+
+    def reset(self, observation: str, info: dict[str, Any]) -> None:
+        """A new episode."""
+        self.text, self.cap = _instruction(observation)
+        self.words = [w for w in _WORD.findall(self.text.lower()) if w not in _COMMON]
+        self.candidates: list[str] = []
+        self.best: tuple[float, str] | None = None
+        self.looked: set[str] = set()
+        self.clicked: set[str] = set()
+
+    def act(self, observation: str, info: dict[str, Any]) -> str:
+        """The next action."""
+        lines = observation.splitlines()
+        buttons = [m.group(1) for m in map(_BUTTON.match, lines) if m]
+        if pages.SEARCH in buttons:
+            return f"search[{' '.join(self.words) or self.text}]"
+        if any(line.startswith("Page ") for line in lines):
+            return self._choose(lines)
+        if pages.BUY in buttons:
+            return self._configure(lines, buttons)
+        return "click[< prev]" if pages.PREV in buttons else "click[back to search]"
+
+    def _choose(self, lines: list[str]) -> str:
+        best, best_score = None, -1.0
+        for place, line in enumerate(lines[:-2]):
+            match, tag = _BUTTON.match(line), _TAG_PRICE.match(lines[place + 2])
+            if not match or not tag:
+                continue
+            title = set(_WORD.findall(lines[place + 1].lower()))
+            score = sum(word in title for word in self.words) + 0.5 / (1 + place)
+            if float(tag.group(1)) > self.cap:
+                score -= 100
+            if best is None or score > best_score:
+                best, best_score = match.group(1), score
+        if best is None:
+            return "click[back to search]"
+        return f"click[{best}]"
+
+    def _configure(self, lines: list[str], buttons: list[str]) -> str:
+        options = [m.group(1) for line in lines if line.startswith("  [") and (m := _match(line))]
+        lowered = f" {' '.join(_WORD.findall(self.text.lower()))} "
+        named = [o for o in options if f" {' '.join(_WORD.findall(o.lower()))} " in lowered]
+        for option in sorted(named, key=len, reverse=True):
+            longer = any(option != other and option in other for other in named)
+            if option not in self.clicked and not longer:
+                self.clicked.add(option)
+                return f"click[{option}]"
+        return f"click[{pages.BUY}]"
+
+
+def _match(line: str) -> re.Match[str] | None:
+    return _BUTTON.match(line)
+
+
+def _instruction(observation: str) -> tuple[str, float]:
+    lines = observation.splitlines()
+    place = next((n for n, line in enumerate(lines) if line.startswith("Instruction:")), -1)
+    text = lines[place + 1] if 0 <= place < len(lines) - 1 else observation
+    match = _PRICE.search(text)
+    return _PRICE.sub("", text), float(match.group(1)) if match else float("inf")

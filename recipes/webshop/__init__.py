@@ -1,0 +1,1 @@
+"""WebShop: catalog preparation and training settings."""
