@@ -275,58 +275,84 @@ def _gae(x: _Inputs, like: Tensor) -> Result:
 def _token_gae(x: _Inputs, like: Tensor) -> Result:
     assert x.values is not None
     cfg, steps = x.cfg, x.steps
-    # Columns are walked from the right; transposed, each is one contiguous vector over rows.
     # Values outside the mask may be anything, NaN included, so they are taken out first.
     values = x.values.detach().masked_fill(~x.mask, 0)
-    v_t = values.t().contiguous()
-    m_t = x.mask.t().contiguous()
-    p_t = None if x.penalty is None else x.penalty.t().contiguous()
-    n = len(x.rows)
-    count = steps.tokens
+    count, decay = steps.tokens, cfg.gamma * cfg.lam
     task = x.rewards if x.penalty is None else x.rewards - steps.take(x.penalty.sum(-1))
     # A step without a sampled token has no token to carry its reward: the token before it does.
     task = steps.push_back(task, count > 0)
     filled = steps.skip(count > 0)
     first = x.mask.to(torch.uint8).argmax(-1)
     v_first = steps.take(values.gather(1, first[:, None])[:, 0])
-    end = steps.episode_last(x.boot)
-    ahead = torch.where(filled.has_next, v_first[filled.next], end)
-    carry = steps.put(task + cfg.gamma * ahead, like, n)
-    decay = cfg.gamma * cfg.lam
-
-    def walk(incoming: Tensor, out: Tensor | None) -> Tensor:
-        last, nxt = incoming, carry
-        for t in range(v_t.shape[0] - 1, -1, -1):
-            value, m = v_t[t], m_t[t]
-            a = torch.add(nxt - value, last, alpha=decay)
-            if p_t is not None:
-                a = a + p_t[t]
-            last = torch.where(m, a, last)
-            nxt = torch.where(m, cfg.gamma * value, nxt)
-            if out is not None:
-                torch.mul(a, m, out=out[t])
-        return last
-
-    local = steps.take(walk(torch.zeros_like(carry), None))
-    whole = filled.scan(local, torch.pow(torch.tensor(decay, dtype=torch.float64), count))
-    incoming = torch.where(filled.has_next, whole[filled.next], torch.zeros_like(whole))
-    out = torch.empty_like(v_t)
-    walk(steps.put(incoming, like, n), out)
-    adv = out.t().contiguous()
+    ahead = torch.where(filled.has_next, v_first[filled.next], steps.episode_last(x.boot))
+    n = len(x.rows)
+    ahead = steps.put(task + cfg.gamma * ahead, like, n)
+    # Two walks: each row's first advantage as if nothing followed it gives, by a scan over the
+    # steps, what really follows each row; with that the second walk writes the advantages.
+    local = torch.zeros_like(ahead)
+    _walk(x, values, ahead, local, decay, None)
+    whole = filled.scan(
+        steps.take(local), torch.pow(torch.tensor(decay, dtype=torch.float64), count)
+    )
+    follows = torch.where(filled.has_next, whole[filled.next], torch.zeros_like(whole))
+    adv = torch.empty_like(values)
+    _walk(x, values, ahead, steps.put(follows, like, n), decay, adv)
     ret = adv + values
     if cfg.whiten:
-        adv = _whiten_tokens(adv, x.mask)
+        _whiten_tokens(adv, x.mask)
     return adv, ret, x.mask
 
 
-def _whiten_tokens(adv: Tensor, mask: Tensor) -> Tensor:
+_ROWS_AT_ONCE = 8_192  # of a walk: its vectors stay in cache and under torch's threading grain
+
+
+def _walk(
+    x: _Inputs, values: Tensor, ahead: Tensor, last: Tensor, decay: float, out: Tensor | None
+) -> None:
+    """GAE over each row's trained tokens, from the right; columns are vectors over rows.
+
+    Args:
+        ahead: [N], reward of the row plus gamma V of the token after it.
+        last: [N], advantage of the token after the row; overwritten by that of its first token.
+        out: [N, T], written where given (0 outside the mask).
+    """
+    for i in range(0, len(ahead), _ROWS_AT_ONCE):
+        part = slice(i, i + _ROWS_AT_ONCE)
+        v = values[part].t().contiguous()
+        m = x.mask[part].t().contiguous()
+        discounted = x.cfg.gamma * v
+        penalty = None if x.penalty is None else x.penalty[part].t().contiguous().unbind(0)
+        a_all = torch.empty_like(v)
+        nxt, behind = ahead[part].clone(), last[part]
+        columns = list(zip(v.unbind(0), discounted.unbind(0), m.unbind(0), a_all, strict=True))
+        for t in range(len(columns) - 1, -1, -1):
+            value, scaled, mask, a = columns[t]
+            torch.sub(nxt, value, out=a).add_(behind, alpha=decay)
+            if penalty is not None:
+                a.add_(penalty[t])
+            torch.where(mask, a, behind, out=behind)
+            torch.where(mask, scaled, nxt, out=nxt)
+        if out is not None:
+            out[part] = a_all.mul_(m).t()
+
+
+def _whiten_tokens(adv: Tensor, mask: Tensor) -> None:
+    """In place: zero mean, unit (unbiased) variance over the trained tokens; 0 without spread."""
     n = int(mask.sum())
     if n < 2:
-        return torch.zeros_like(adv)
+        adv.zero_()
+        return
     mean = float(adv.sum(-1).double().sum()) / n
-    adv = (adv - mean) * mask
-    var = float(adv.square().sum(-1).double().sum()) / (n - 1)
-    return adv * (var + WHITEN_EPS) ** -0.5
+    squares, largest = 0.0, 0.0
+    for i in range(0, len(adv), _ROWS_AT_ONCE):
+        part = slice(i, i + _ROWS_AT_ONCE)
+        x = adv[part].sub_(mean).mul_(mask[part])
+        squares += float(x.square().sum(-1).double().sum())
+        largest = max(largest, float(x.abs().max()))
+    if largest <= 8 * torch.finfo(adv.dtype).eps * abs(mean):
+        adv.zero_()  # equal but for rounding
+        return
+    adv.mul_((squares / (n - 1) + WHITEN_EPS) ** -0.5)
 
 
 def _reinforce(x: _Inputs, like: Tensor) -> Result:

@@ -170,7 +170,7 @@ def policy_loss(
     with torch.no_grad():
         n = mask.sum().clamp(min=1)
         metrics = {
-            "actor/pg_loss": float(loss),
+            "actor/pg_loss": float(loss.detach()),
             "actor/clip_fraction": float((clipped & mask).sum() / n),
             "actor/ppo_kl": float(-(log_ratio * mask).sum() / n),
             "actor/ratio_max": float(log_ratio.max().exp()) if log_ratio.numel() else 1.0,
@@ -184,12 +184,12 @@ def policy_loss(
     if ref_logprobs is not None:
         ref = torch.where(mask, ref_logprobs.to(lp), zero)
         kl = (kl_penalty(lp, ref, cfg.kl_estimator) * weights).sum()
-        metrics["actor/kl"] = float(kl)
+        metrics["actor/kl"] = float(kl.detach())
         if cfg.kl_coef:
             loss = loss + cfg.kl_coef * kl
     if entropy is not None:
         ent = (torch.where(mask, entropy, zero) * weights).sum()
-        metrics["actor/entropy"] = float(ent)
+        metrics["actor/entropy"] = float(ent.detach())
         if cfg.entropy_coef:
             loss = loss - cfg.entropy_coef * ent
     return loss, metrics
@@ -226,9 +226,9 @@ def value_loss(
     loss = 0.5 * err.sum() / n
     here = value_mask.sum().clamp(min=1)
     metrics = {
-        "critic/vf_loss": float(loss),
+        "critic/vf_loss": float(loss.detach()),
         "critic/clip_fraction": float((clipped & value_mask).sum() / here),
-        "critic/value_mean": float(v.sum() / here),
+        "critic/value_mean": float(v.detach().sum() / here),
     }
     return loss, metrics
 
