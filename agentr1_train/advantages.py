@@ -170,7 +170,7 @@ def compute_advantages(
         kl = kl_penalty(old.to(like), ref_logprobs.to(like), cfg.kl_estimator)
         kl = torch.where(mask, kl, torch.zeros((), dtype=kl.dtype, device=kl.device))
         penalty = -cfg.kl_in_reward * kl
-        kl_mean = float(kl.sum() / mask.sum().clamp(min=1))
+        kl_mean = float(kl.sum()) / steps.n_tokens
     r = steps.take(rows.rewards if rewards is None else rewards)
     task_rewards = r
     if penalty is not None:
@@ -180,10 +180,9 @@ def compute_advantages(
     adv, ret, value_mask = ESTIMATORS[cfg.estimator](given, like)
     clipped = 0.0
     if cfg.clip is not None:
-        n_tokens = mask.sum().clamp(min=1)
-        clipped = float(((adv.abs() > cfg.clip) & mask).sum() / n_tokens)
+        clipped = float(((adv.abs() > cfg.clip) & mask).sum()) / steps.n_tokens
         adv = adv.clamp(-cfg.clip, cfg.clip)
-    metrics = _metrics(rows, steps, task_rewards, adv, mask)
+    metrics = _metrics(rows, steps, task_rewards, adv)
     metrics["adv/truncated_without_bootstrap"] = float(missing)
     metrics["adv/clipped_fraction"] = clipped
     if penalty is not None:
@@ -213,13 +212,11 @@ def _bootstrap(
     return torch.where(ok, v[steps.episode], boot), int((open_end & ~ok).sum())
 
 
-def _metrics(
-    rows: RowBatch, steps: Steps, r: Tensor, adv: Tensor, mask: Tensor
-) -> dict[str, float]:
+def _metrics(rows: RowBatch, steps: Steps, r: Tensor, adv: Tensor) -> dict[str, float]:
     total = steps.episode_sum(r)
     lengths = torch.bincount(steps.episode, minlength=steps.n_episodes).double()
-    n_tokens = max(int(mask.sum()), 1)
-    mean = float(adv.sum(dtype=torch.float64)) / n_tokens
+    mean = float(adv.sum(-1).double().sum()) / steps.n_tokens
+    smallest, largest = torch.aminmax(adv) if adv.numel() else (0.0, 0.0)
     groups = steps.n_groups
     low, high = torch.full((groups,), torch.inf), torch.full((groups,), -torch.inf)
     low = low.double().scatter_reduce(0, steps.episode_group, total, "amin")
@@ -231,8 +228,8 @@ def _metrics(
 
     return {
         "adv/mean": mean,
-        "adv/max": float(adv.max()) if adv.numel() else 0.0,
-        "adv/min": float(adv.min()) if adv.numel() else 0.0,
+        "adv/max": float(largest),
+        "adv/min": float(smallest),
         "adv/rows": float(len(steps)),
         "adv/episodes": float(steps.n_episodes),
         "adv/groups": float(groups),
@@ -250,8 +247,9 @@ Result = tuple[Tensor, Tensor, Tensor]
 
 def _spread(x: _Inputs, like: Tensor, adv: Tensor, ret: Tensor) -> Result:
     """One number a row -> the row's trained tokens."""
-    a = x.steps.put(adv, like)[:, None] * x.mask
-    r = x.steps.put(ret, like)[:, None] * x.mask
+    zero = torch.zeros((), dtype=like.dtype, device=like.device)
+    a = torch.where(x.mask, x.steps.put(adv, like)[:, None], zero)
+    r = torch.where(x.mask, x.steps.put(ret, like)[:, None], zero)
     return a, r, x.mask
 
 
@@ -299,7 +297,7 @@ def _token_gae(x: _Inputs, like: Tensor) -> Result:
     _walk(x, values, ahead, steps.put(follows, like, n), decay, adv)
     ret = adv + values
     if cfg.whiten:
-        _whiten_tokens(adv, x.mask)
+        _whiten_tokens(adv, x.mask, int(count.sum()))
     return adv, ret, x.mask
 
 
@@ -336,9 +334,8 @@ def _walk(
             out[part] = a_all.mul_(m).t()
 
 
-def _whiten_tokens(adv: Tensor, mask: Tensor) -> None:
+def _whiten_tokens(adv: Tensor, mask: Tensor, n: int) -> None:
     """In place: zero mean, unit (unbiased) variance over the trained tokens; 0 without spread."""
-    n = int(mask.sum())
     if n < 2:
         adv.zero_()
         return

@@ -42,6 +42,11 @@ class Steps:
         return int(self.episode_ids.shape[0])
 
     @property
+    def n_tokens(self) -> float:
+        """Trained tokens of the batch, 1 if there are none: a safe denominator."""
+        return max(float(self.tokens.sum()), 1.0)
+
+    @property
     def trained(self) -> Tensor:
         """float64 [M]: 1 for rows with a trained token, 0 for rows without."""
         return (self.tokens > 0).double()
@@ -73,7 +78,9 @@ class Steps:
         group = torch.empty(len(episode_ids), dtype=torch.int64)
         group[episode] = rows.group.cpu()[index]
         groups, episode_group = torch.unique(group, return_inverse=True)
-        tokens = mask.sum(-1).to("cpu", torch.float64)[index]
+        # Summing bytes is twice as fast as summing bools.
+        counts = mask.view(torch.uint8).sum(-1, dtype=torch.int32)
+        tokens = counts.to("cpu", torch.float64)[index]
         following = torch.where(has_next, position + 1, position)
         n_groups = int(groups.shape[0])
         return cls(
