@@ -9,11 +9,12 @@ from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
+from agentr1_envs.hotpotqa.tasks import check_task, embedded_tasks, is_embedded
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
+from agentr1_envs.tool_formats import ToolCall
 from agentr1_envs.tools import Tool, ToolError, cut_words
 
 if TYPE_CHECKING:
@@ -24,93 +25,98 @@ MAX_QUERY_CHARS = 2000
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _NOTHING = AnswerScore(False, 0.0, 0.0, 0.0)
 _FORMAT_SHARE = 0.1
+_PROMPTS = {
+    "compact": (
+        "Answer the question with the help of searches. To search, write {call} "
+        "End with <answer>the answer in as few words as possible</answer>."
+    ),
+    "full": (
+        "Answer the question by searching a collection of encyclopaedia passages. No single "
+        "passage holds the answer: find one, read it, then search for what it names.\n"
+        "{instructions}\n"
+        "A call looks like this: {call}\n"
+        "You may make up to {max_calls} calls in one reply and have {max_steps} replies in all, "
+        "the answer included. When you know the answer, give it without a call and as short as "
+        "possible (a name, a date, a number, yes or no), like this: <answer>Paris</answer>"
+    ),
+}
 
 
 class HotpotQAEnv(ToolEnv):
-    """Answer a question that needs several passages, found by searching.
+    """Multi-hop questions answered by searching passages.
 
-    ## Description
+    Description:
+        Each task is a question whose answer stands in no single passage: one must be found to know
+        what to search for next (bridge), or two things must be compared (comparison). The agent
+        searches with tools and gives a short answer. Without files the environment plays on an
+        embedded, generated encyclopaedia of about 6,000 articles on things that do not exist, so
+        that nothing can be answered from memory. Official HotpotQA, MuSiQue and 2WikiMultihopQA
+        files are prepared with ``agentr1 prepare hotpotqa``, or given as `tasks` as they are.
 
-    Each task is a question whose answer stands in no single passage: one must be found to know what
-    to search for next (bridge), or two things must be compared (comparison). The agent searches
-    with tools and gives a short answer. Without files the environment plays on an embedded,
-    generated encyclopaedia of about 6,000 articles on things that do not exist, so that nothing can
-    be answered from memory; official HotpotQA, MuSiQue and 2WikiMultihopQA files are prepared with
-    ``agentr1 prepare hotpotqa``.
+    Action:
+        Text. Tool calls in the wire format `tool_format` names, up to `max_calls` in one reply, run
+        in order: ``search(query)`` gives the `top_k` best passages, ``lookup(title)`` (with
+        `lookup`) the passage of exactly this title. A reply without calls must hold
+        ``<answer>..</answer>``; the last one counts. An answer beside calls is not taken, as it was
+        given before their results were seen; the observation says so. A reply with neither is an
+        agent error.
 
-    ## Action
+    Observation:
+        First ``Question: ..``. Then the passages, numbered, each with its title on one line and its
+        text on the next, cut to `max_passage_chars` at a word border with the mark ``[cut]``; or
+        what was wrong.
 
-    A text. Tool calls in the wire format named by ``tool_format`` (several in one reply run in
-    order, up to ``max_calls``):
+    Rewards:
+        Paid once, for the answer, by HotpotQA's official normalisation against the answer and its
+        aliases; searching earns nothing. ``reward_mode="em"``: 1 for an exact match, else 0.
+        ``"f1"``: the F1 of the words, in [0, 1]. ``"em_format"``: 0.9 for an exact match, and 0.1
+        if no reply of the episode was malformed and the last one holds exactly one answer, right
+        or not, so that the format can be learned first. An answer never counts for merely
+        containing the right words.
 
-    - ``search(query)``: the ``top_k`` best passages for the query.
-    - ``lookup(title)``: the passage of exactly this title; only with ``lookup=True``.
+    Termination:
+        Terminated by an answer (stop_reason "answer"). Truncated by max_steps (default 5) or
+        max_errors, without a reward. `success` is the exact match and `score` the F1, whatever the
+        reward mode.
 
-    A reply without calls must hold ``<answer>..</answer>``; the last one counts. An answer beside
-    tool calls is not taken, as it was given before their results were seen.
+    Arguments:
+        corpus: What is searched: a corpus file (JSONL; its BM25 index is built beside it when it is
+            not there yet), the address of a retrieval server (``http://..``), or any object with
+            ``search(query, k)``. None: the embedded articles, or the paragraphs of an official file
+            given as `tasks`.
+        retriever: "bm25", "dense" or "hybrid", for a corpus file.
+        encoder: The sentence encoder of the last two, a path or a name.
+        top_k: Passages that a search returns.
+        max_passage_chars: Longest text of a passage that is shown.
+        lookup: Offer the tool ``lookup``.
+        require_search: Refuse an answer before the first search, as the original recipe does.
+        reward_mode: "em", "f1" or "em_format".
+        system_prompt: "compact" (one line with an example call), "full" (with the tools' schemas
+            and all rules) or the text itself.
+        tool_format, max_calls: see `ToolEnv`.
+        split, tasks, order, shard, max_steps, render_mode, error_penalty, max_errors: see
+            `TextTaskEnv`. `tasks` is a file of tasks (prepared Parquet rows, JSONL) or an official
+            file.
 
-    ## Observation
+    Tasks:
+        ``question``, ``answer``; optional ``aliases`` (other right answers), ``type`` ("bridge" or
+        "comparison"), ``level`` and ``supporting_facts`` (a list of ``title``, ``sentence``,
+        ``text``). Generated: 4,000 for training, 1,000 each for validation and test; no entity
+        occurs in two splits; 65 % bridge questions of two or three hops, 35 % comparisons; 20 % of
+        all are yes/no, balanced within each wording. Level "easy" needs two facts, "medium" a
+        comparison or a search without a title, "hard" three articles or more. The metrics are
+        ``searches``, ``repeated_searches`` (the same words again), ``support_recall`` (share of the
+        supporting facts that were shown), ``support_precision`` (share of the distinct passages
+        shown that hold one) and, after the answer, ``em`` and ``f1``.
 
-    A text: first ``Question: ..``, then the passages, numbered, each with its title on one line and
-    its text on the next, cut to ``max_passage_chars`` at a word border with the mark `` [cut]``.
-    Errors are said in words.
-
-    ## Rewards
-
-    Paid once, for the answer, by HotpotQA's official normalisation, against the answer and its
-    aliases; searching earns nothing.
-
-    - ``reward_mode="em"``: 1 for an exact match, else 0.
-    - ``reward_mode="f1"``: the F1 of the words, in [0, 1].
-    - ``reward_mode="em_format"``: 0.9 x exact match + 0.1 when no reply of the episode was
-      malformed and the last one holds exactly one answer. The share of the format is paid whether
-      the answer is right or not, so that the format can be learned first.
-
-    An answer never counts for containing the right words: listing candidates lowers F1 and never
-    matches exactly. ``info["success"]`` is the exact match, ``info["score"]`` the F1, whatever the
-    mode.
-
-    ## Termination
-
-    Terminated by an answer (``stop_reason="answered"``); truncated after ``max_steps`` replies
-    (default 5) or ``max_errors`` malformed ones, with reward 0 for the answer that is missing.
-
-    ## Arguments
-
-    - ``tasks``: a prepared Parquet or JSONL file, or an official file as it was downloaded.
-    - ``corpus``: what is searched: a corpus file (JSONL, its index is built beside it when it is
-      not there yet), the address of a retrieval server (``http://..``), or any object with
-      ``search(query, k)``. None: the embedded articles, or the paragraphs of an official file
-      given as ``tasks``.
-    - ``retriever``: ``"bm25"`` (default), ``"dense"`` or ``"hybrid"``, for a corpus file.
-    - ``encoder``: the sentence encoder of the last two, a path or a name.
-    - ``top_k``: passages a search returns (5). ``max_passage_chars``: 1,200.
-    - ``lookup``: offer the tool ``lookup``. ``require_search``: refuse an answer before the first
-      search, as the original recipe does.
-    - ``reward_mode``: see above. Those of ``ToolEnv`` and ``TextTaskEnv``: ``tool_format``,
-      ``max_calls``, ``split``, ``order``, ``shard``, ``max_steps``, ``error_penalty``,
-      ``max_errors``, ``render_mode``.
-
-    ## Tasks
-
-    ``train`` 4,000, ``validation`` 1,000 and ``test`` 1,000 generated questions; no entity occurs
-    in two splits. 65 % bridge questions of two or three hops, 35 % comparisons, 20 % of all yes/no
-    (balanced within each wording). A row: ``{"task_id", "question", "answer", "aliases", "type",
-    "level", "supporting_facts": [{"title", "sentence", "text"}]}``; only the first three are
-    required. Level ``easy`` needs two facts in two articles, ``medium`` a comparison or a search
-    without a title, ``hard`` three articles or more.
-
-    ``info["metrics"]``: ``searches``, ``repeated_searches`` (same words again), ``support_recall``
-    (share of the supporting facts whose sentence was shown), ``support_precision`` (share of the
-    distinct passages shown that hold a supporting fact), and after the answer ``em`` and ``f1``.
-
-    ## References
-
-    Yang et al., "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering", EMNLP
-    2018. Trivedi et al., "MuSiQue: Multihop Questions via Single-hop Question Composition", TACL
-    2022. Ho et al., "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning
-    Steps" (2WikiMultihopQA), COLING 2020. Limits and context of the default setting follow the
-    search recipe of Agent-R1.
+    References:
+        Yang et al., HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering,
+            arXiv:1809.09600.
+        Trivedi et al., MuSiQue: Multihop Questions via Single-hop Question Composition,
+            arXiv:2108.00573.
+        Ho et al., Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning
+            Steps, arXiv:2011.01060 (2WikiMultihopQA).
+        Agent-R1, arXiv:2511.14460 (the limits of the default setting).
     """
 
     default_max_steps: ClassVar[int] = 5
@@ -126,6 +132,7 @@ class HotpotQAEnv(ToolEnv):
         lookup: bool = False,
         require_search: bool = False,
         reward_mode: str = "em",
+        system_prompt: str = "compact",
         **kwargs: Any,
     ) -> None:
         if reward_mode not in REWARD_MODES:
@@ -144,11 +151,12 @@ class HotpotQAEnv(ToolEnv):
         from agentr1_envs.hotpotqa.corpus import check_arguments
 
         check_arguments(self._corpus, retriever, encoder)
+        self._system_prompt = self._write_prompt(system_prompt)
 
     # --- tasks and passages ----------------------------------------------------------------------
 
     def _make_tasks(self, split: str) -> TaskSource:
-        return _embedded_tasks(split)
+        return embedded_tasks(split)
 
     def _load_tasks(self, tasks: Any, split: str) -> TaskSource:
         if not isinstance(tasks, (str, os.PathLike)):
@@ -189,7 +197,7 @@ class HotpotQAEnv(ToolEnv):
     # --- the episode -----------------------------------------------------------------------------
 
     def _start(self, task: dict[str, Any]) -> str:
-        if self._corpus is None and self._own_paragraphs is None and not _is_embedded(task):
+        if self._corpus is None and self._own_paragraphs is None and not is_embedded(task):
             raise ValueError(
                 f"task {task['task_id']!r} is not of the embedded world: say what it is to be "
                 "searched in with corpus=.. (the corpus file that `agentr1 prepare hotpotqa` wrote)"
@@ -243,7 +251,7 @@ class HotpotQAEnv(ToolEnv):
         else:
             well_formed = self._format_ok and len(answers) == 1 and bool(answer)
             reward = (1 - _FORMAT_SHARE) * self._result.em + _FORMAT_SHARE * well_formed
-        return StepOutcome("Answer received.", reward, True, "answered")
+        return StepOutcome("Answer received.", reward, True, "answer")
 
     def _final(self) -> tuple[bool, float]:
         # An exact match of answers that normalise to nothing has F1 0 by the official definition.
@@ -311,15 +319,17 @@ class HotpotQAEnv(ToolEnv):
         if new:
             self._seen.insert(place, passage.id)
         if title in self._supporting:
-            self._note_support(title, text, new)
+            self._note_support(passage, text, new)
         if "\n" in text:
             text = " ".join(text.split())
         return f"{number}. {title}\n{text}"
 
-    def _note_support(self, title: str, text: str, new: bool) -> None:
+    def _note_support(self, passage: Passage, shown: str, new: bool) -> None:
+        title = passage.title
         missing = self._missing[title]
-        # Titles may repeat in a corpus: a passage supports when it holds one of the sentences.
-        left = [sentence for sentence in missing if sentence not in text]
+        # Titles may repeat in a corpus: a passage supports when it holds one of the sentences. A
+        # fact that is a whole paragraph (MuSiQue) counts also where its end was cut.
+        left = [fact for fact in missing if fact not in shown and fact != passage.text]
         self._facts_seen += len(missing) - len(left)
         if new and len(left) < len(missing):
             self._seen_supporting += 1
@@ -327,54 +337,26 @@ class HotpotQAEnv(ToolEnv):
 
     # --- texts for models ------------------------------------------------------------------------
 
+    def _write_prompt(self, choice: str) -> str:
+        prompt = _PROMPTS.get(choice)
+        if prompt is None:
+            return choice
+        return prompt.format(
+            call=self._format.render([ToolCall("search", {"query": "Ada Lovelace"})]),
+            instructions=self._format.instructions(self.tools) if choice == "full" else "",
+            max_calls=self.max_calls,
+            max_steps=self.max_steps,
+        )
+
     @property
     def system_prompt(self) -> str:
-        """How to answer, with the limits that apply."""
-        lookup = " The tool lookup gives the passage of an exact title." if self.lookup else ""
-        return (
-            "Answer the question by searching a collection of encyclopaedia passages. No single "
-            "passage holds the answer: find one, read it, then search for what it names."
-            f"{lookup} You may make up to {self.max_calls} calls in one reply and have "
-            f"{self.max_steps} replies in all, the answer included. Give the answer as short as "
-            "possible (a name, a date, a number, yes or no), between <answer> and </answer>."
-        )
+        """How to search and how to answer."""
+        return self._system_prompt
 
     @property
     def task_text(self) -> str:
         """The question."""
         return f"Question: {self.task['question']}"
-
-
-def check_task(row: dict[str, Any], source: str | None = None, number: int | None = None) -> None:
-    """Raise `TaskDataError` when ``row`` is no question of this environment."""
-    source = source or f"task {row.get('task_id')!r}"
-    for field in ("question", "answer"):
-        value = row.get(field)
-        if not isinstance(value, str) or not value.strip():
-            raise TaskDataError(source, "a non-empty str", number, field, value)
-    aliases = row.get("aliases", ())
-    if not isinstance(aliases, (list, tuple)) or not all(isinstance(a, str) for a in aliases):
-        raise TaskDataError(source, "a list of str", number, "aliases", aliases)
-    facts = row.get("supporting_facts") or ()
-    if not isinstance(facts, (list, tuple)):
-        raise TaskDataError(source, "a list of objects", number, "supporting_facts", facts)
-    for i, fact in enumerate(facts):
-        ok = isinstance(fact, dict) and isinstance(fact.get("title"), str)
-        if not ok or not isinstance(fact.get("text", ""), str):
-            raise TaskDataError(
-                source, 'an object {"title", "text"}', number, f"supporting_facts[{i}]", fact
-            )
-
-
-def _is_embedded(task: dict[str, Any]) -> bool:
-    return task["task_id"].startswith("world-")
-
-
-@lru_cache(maxsize=3)
-def _embedded_tasks(split: str) -> TaskSource:
-    from agentr1_envs.hotpotqa.generator import questions
-
-    return TaskSet(questions(split), split=split, name="hotpotqa world")
 
 
 def _bound(template: Tool, function: Any, max_output: int) -> Tool:

@@ -8,6 +8,7 @@ from typing import Any
 from agentr1_envs.hotpotqa import grammar, solver
 from agentr1_envs.tool_formats import ToolCall, get_format
 
+CUT_MARK = " [cut]"
 _PASSAGE = re.compile(r"^\d+\. (.+)\n(.*)$", re.MULTILINE)
 
 
@@ -21,6 +22,13 @@ def read_passages(observation: str) -> list[tuple[str, str]]:
 def _said(obs: Any, info: dict[str, Any]) -> str:
     """What the environment said, also through a wrapper that builds chat messages."""
     return obs if isinstance(obs, str) else str(info["feedback"])
+
+
+def _shows(said: str, fact: str) -> bool:
+    """Whether a passage as it was shown holds a fact, or begins the paragraph that is the fact."""
+    fact = " ".join(fact.split())
+    head = said.removesuffix(CUT_MARK)
+    return fact in " ".join(said.split()) or (head != said and fact.startswith(head.rstrip()))
 
 
 def _plain_title(title: str) -> str:
@@ -68,39 +76,43 @@ class Expert(_Policy):
     def reset(self, obs: Any, info: dict[str, Any]) -> None:
         """Begin an episode."""
         task = self._env.task
-        self._task = task
+        self._gold: str = task["answer"]
         facts = task.get("supporting_facts") or ()
-        self._wanted = {fact["title"]: fact.get("text", "") for fact in reversed(facts)}
-        self._queries = [(title, _plain_title(title)) for title in reversed(self._wanted)]
-        if not self._queries:
-            self._queries = [("", task["question"])]
-        self._second: list[tuple[str, str]] = []
-        self._asked: list[str] = []
+        self._facts = [(fact["title"], fact.get("text", "")) for fact in facts]
+        self._titles = list(dict.fromkeys(title for title, _ in self._facts))
+        self._queries = [_plain_title(title) for title in self._titles] or [task["question"]]
+        self._retried = not self._facts
 
     def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The reply to an observation."""
-        shown = {title for title, _ in read_passages(_said(obs, info))} if info["step"] else set()
-        for title in self._asked:
-            if title and title not in shown:  # once more, with words of the fact itself
-                self._second.append((title, f"{_plain_title(title)} {self._wanted[title]}"[:300]))
-        self._queries = [pair for pair in self._queries if pair[0] not in shown]
-        self._second = [pair for pair in self._second if pair[0] not in shown]
-        self._asked = []
+        if info["step"]:
+            self._read(_said(obs, info))
+        if not self._queries and not self._retried:
+            # What the title did not find is searched once more, with words of the fact itself.
+            self._queries = [f"{_plain_title(t)} {text}"[:300] for t, text in self._facts]
+            self._retried = True
         left = self._steps_left(info)
-        pending = self._queries or self._second
-        if not pending or left <= 1:
-            return self._answer(self._task["answer"])
+        if not self._queries or left <= 1:
+            return self._answer(self._gold)
         # As few a reply as the steps allow: a search usually needs the one before it.
-        size = -(-len(pending) // (left - 1))
-        queries = [query for _, query in pending[:size]]
-        reply = self._search(queries)
-        size -= len(queries)  # those that the reply could not carry wait
-        if self._queries:
-            self._asked = [title for title, _ in pending[:size]]
-            self._queries = pending[size:]
-        else:
-            self._second = pending[size:]
+        size = -(-len(self._queries) // (left - 1))
+        now = self._queries[:size]
+        reply = self._search(now)
+        self._queries = now + self._queries[size:]  # those the reply could not carry wait
         return reply
+
+    def _read(self, observation: str) -> None:
+        """Cross off the facts that an observation shows, and searches that they were wanted for."""
+        shown = read_passages(observation)
+        self._facts = [
+            (title, text)
+            for title, text in self._facts
+            if not any(title == name and _shows(said, text) for name, said in shown)
+        ]
+        found = {_plain_title(title) for title in self._titles} - {
+            _plain_title(title) for title, _ in self._facts
+        }
+        self._queries = [query for query in self._queries if query not in found]
 
 
 class Observer(_Policy):

@@ -83,7 +83,7 @@ def test_a_whole_episode() -> None:
     assert info["metrics"]["repeated_searches"] == 1
     obs, reward, terminated, truncated, info = env.step("It is <answer>the river Alna.</answer>")
     assert (reward, terminated, truncated) == (1.0, True, False)
-    assert info["success"] and info["score"] == 1.0 and info["stop_reason"] == "answered"
+    assert info["success"] and info["score"] == 1.0 and info["stop_reason"] == "answer"
     assert info["metrics"]["em"] == info["metrics"]["f1"] == 1.0
     with pytest.raises(gym.error.ResetNeeded):
         env.step("x")
@@ -179,11 +179,17 @@ def test_passages_are_cut_at_a_word_border() -> None:
 def test_lookup() -> None:
     env = small(lookup=True)
     assert [tool["function"]["name"] for tool in env.tools] == ["search", "lookup"]
-    assert "lookup" in env.system_prompt
+    assert "lookup" in small(lookup=True, system_prompt="full").system_prompt
     assert env.step(call("ANN", name="lookup", key="title"))[0].startswith("1. Ann\n")
     obs, _, _, _, info = env.step(call("Ann born", name="lookup", key="title"))
     assert info["agent_error"]["kind"] == "no_title" and "Similar: Ann" in obs
-    assert "lookup" not in small().system_prompt
+    assert "lookup" not in small(system_prompt="full").system_prompt
+
+
+def test_system_prompts() -> None:
+    assert "<tool_call>" in small().system_prompt and len(small().system_prompt) < 300
+    assert "up to 4 calls" in small(system_prompt="full").system_prompt
+    assert small(system_prompt="Be {brief}.").system_prompt == "Be {brief}."
 
 
 def test_the_anchor_is_what_was_seen() -> None:
@@ -277,7 +283,7 @@ def test_answering_without_searching_earns_nothing() -> None:
     rows = [row for row in questions("test") if row["answer"] not in common]
     names = [row["answer"] for row in questions("train") if row["answer"] not in common]
     env = HotpotQAEnv(split="test")
-    hits = 0
+    hits = 0.0
     for i, row in enumerate(rows):
         env.reset(options={"task_id": row["task_id"]})
         hits += env.step(f"<answer>{names[i % len(names)]}</answer>")[1]

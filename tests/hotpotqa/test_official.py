@@ -10,7 +10,7 @@ import pytest
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
-from agentr1_envs.hotpotqa.env import check_task
+from agentr1_envs.hotpotqa.tasks import check_task
 
 HOTPOT = {
     "_id": "a1",

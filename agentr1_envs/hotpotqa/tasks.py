@@ -1,0 +1,43 @@
+"""Task rows: their check, and the embedded panels."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.task_set import TaskSet, TaskSource
+
+
+def check_task(row: dict[str, Any], source: str | None = None, number: int | None = None) -> None:
+    """Raise `TaskDataError` when ``row`` is no question of this environment."""
+    source = source or f"task {row.get('task_id')!r}"
+    for field in ("question", "answer"):
+        value = row.get(field)
+        if not isinstance(value, str) or not value.strip():
+            raise TaskDataError(source, "a non-empty str", number, field, value)
+    aliases = row.get("aliases", ())
+    if not isinstance(aliases, (list, tuple)) or not all(isinstance(a, str) for a in aliases):
+        raise TaskDataError(source, "a list of str", number, "aliases", aliases)
+    facts = row.get("supporting_facts") or ()
+    if not isinstance(facts, (list, tuple)):
+        raise TaskDataError(source, "a list of objects", number, "supporting_facts", facts)
+    for i, fact in enumerate(facts):
+        ok = isinstance(fact, dict) and isinstance(fact.get("title"), str)
+        if not ok or not isinstance(fact.get("text", ""), str):
+            raise TaskDataError(
+                source, 'an object {"title", "text"}', number, f"supporting_facts[{i}]", fact
+            )
+
+
+def is_embedded(task: dict[str, Any]) -> bool:
+    """Whether a task is of the embedded world, whose articles it is to be searched in."""
+    return task["task_id"].startswith("world-")
+
+
+@lru_cache(maxsize=3)
+def embedded_tasks(split: str) -> TaskSource:
+    """The generated tasks of a split, one panel a process."""
+    from agentr1_envs.hotpotqa.generator import questions
+
+    return TaskSet(questions(split), split=split, name="hotpotqa world")
