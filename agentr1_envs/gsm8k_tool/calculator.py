@@ -278,7 +278,8 @@ def _power(base: Number, exponent: Number) -> Number:
     # n bits to the power p have at least (n - 1) p bits: refused before the work is done.
     if (bits - 1) * abs(power) > MAX_BITS:
         raise CalculatorError("a value is too large")
-    return Fraction(base) ** power if power < 0 else base**power
+    result = base ** abs(power)
+    return _divide(1, result) if power < 0 else result
 
 
 def _round(value: Number, places: Number = 0) -> Number:

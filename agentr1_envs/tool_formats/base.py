@@ -16,9 +16,12 @@ format:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+Tools = Iterable[Any]
+"""OpenAI-style schemas, or objects that have one as `.schema`."""
 
 MAX_ERRORS = 16
 """Parsing one reply stops after this many errors."""
@@ -101,15 +104,18 @@ class ToolFormat(Protocol):
     stop: tuple[str, ...]
     """Strings at which generation can stop without losing a call (may be empty)."""
 
-    def parse(self, text: str) -> ParsedReply:
-        """Takes a reply apart. Never raises for a `str`."""
+    def parse(self, text: str, tools: Tools = ()) -> ParsedReply:
+        """Takes a reply apart. Never raises for a `str`.
+
+        `tools` matters where arguments are written without quotes: it says which are text.
+        """
         ...
 
     def render(self, calls: Sequence[ToolCall]) -> str:
         """Writes calls as a model would. Raises ValueError for what the format cannot carry."""
         ...
 
-    def instructions(self, tools: Iterable[Any]) -> str:
+    def instructions(self, tools: Tools) -> str:
         """A paragraph for the system prompt; `tools` are schemas or objects with `.schema`."""
         ...
 
@@ -160,8 +166,63 @@ def function_schema(tool: Any) -> dict[str, Any]:
     return inner
 
 
+def properties_of(tools: Tools, name: str) -> dict[str, dict[str, Any]]:
+    """The parameters of the tool of that name, each with its schema; empty if there is none."""
+    for tool in tools:
+        schema = function_schema(tool)
+        if schema["name"] == name:
+            return schema.get("parameters", {}).get("properties", {})
+    return {}
+
+
+def scan_blocks(
+    text: str,
+    marks: tuple[str, str],
+    parse_one: Callable[[str, int, list[ToolCall], ErrorLog], int],
+) -> ParsedReply:
+    """Parses a reply whose calls stand between an opening and a closing mark.
+
+    `parse_one(text, start, calls, log)` reads the call that begins at `start`, after its opening
+    mark, adds to calls or errors, and gives the position to go on from.
+    """
+    opening, closing = marks
+    log = ErrorLog()
+    position = skip_reasoning(text, log)
+    calls: list[ToolCall] = []
+    outside: list[str] = []
+    while not log.full:
+        start = text.find(opening, position)
+        between = text[position : start if start >= 0 else len(text)]
+        stray = between.find(closing)
+        if stray >= 0:
+            log.add("unopened_tag", position + stray, f"{closing} stands without {opening}")
+            between = between.replace(closing, "")
+        outside.append(between)
+        if start < 0:
+            break
+        position = parse_one(text, start + len(opening), calls, log)
+    return ParsedReply("".join(outside).strip(), calls, log.errors)
+
+
+def go_on(text: str, position: int, marks: tuple[str, str]) -> int:
+    """Where to go on after a broken block: after its closing mark, or at the next opening one,
+    whichever comes first, since a call after a broken one is still a call."""
+    opening, closing = marks
+    following = text.find(opening, position)
+    close = text.find(closing, position, following if following >= 0 else len(text))
+    if close >= 0:
+        return close + len(closing)
+    return following if following >= 0 else len(text)
+
+
 _FORMATS: dict[str, tuple[str, str]] = {
     "hermes": ("hermes", "HermesFormat"),
+    "llama3_json": ("llama3_json", "Llama3JsonFormat"),
+    "mistral": ("mistral", "MistralFormat"),
+    "qwen3_coder": ("qwen3_coder", "Qwen3CoderFormat"),
+    "react": ("react", "ReactFormat"),
+    "action_tag": ("action_tag", "ActionTagFormat"),
+    "harmony": ("harmony", "HarmonyFormat"),
 }
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from .base import ToolCall
+from .base import ToolCall, Tools, function_schema
 
 
 class CallError(Exception):
@@ -202,3 +202,47 @@ def check_call(call: ToolCall) -> None:
         raise ValueError(f"call: got the name {call.name!r}, expected a non-empty string")
     if not isinstance(call.arguments, dict) or not all(isinstance(k, str) for k in call.arguments):
         raise ValueError(f"call {call.name!r}: arguments must be a dict with string keys")
+
+
+def protect(body: str, *marks: str) -> str:
+    """JSON in which `marks` (and those of reasoning) are escaped inside strings.
+
+    Our parsers would not need it; others look for the marks first. Marks begin with "<" or "[",
+    which stand in JSON of ours only inside strings when the rest of the mark follows.
+    """
+    for mark in (*marks, "<think>", "</think>"):
+        if mark in body:
+            body = body.replace(mark, f"\\u{ord(mark[0]):04x}{mark[1:]}")
+    return body
+
+
+def schema_lines(tools: Tools) -> str:
+    """The schemas of tools, one JSON object a line."""
+    return "\n".join(dump(function_schema(tool)) for tool in tools)
+
+
+def raw_value(text: str, is_text: bool = False) -> Any:
+    """An argument written without quotes: JSON where it is JSON, else the text itself.
+
+    With `is_text` only a JSON string is decoded: the number in ``3`` stays the text "3".
+    """
+    bare = text.strip()
+    if is_text and not bare.startswith('"'):
+        return text
+    try:
+        value, end = decode(bare, 0)
+    except CallError:
+        return text
+    if end != len(bare) or (is_text and type(value) is not str):
+        return text
+    return value
+
+
+def write_raw(value: Any, *marks: str) -> str:
+    """The inverse of `raw_value`: text as it is, unless that would read as something else."""
+    if type(value) is str:
+        plain = not any(mark in value for mark in (*marks, "<think>", "</think>"))
+        if plain and value.strip() == value and raw_value(value) is value:
+            value.encode()  # half of a surrogate pair: a UnicodeError is a ValueError
+            return value
+    return protect(dump(value), *marks)
