@@ -60,7 +60,7 @@ class ToolEnv(TextTaskEnv):
         return [tool.schema for tool in self._tools.values()]
 
     def _act(self, action: str) -> StepOutcome:
-        reply = self._format.parse(action)
+        reply = self._format.parse(action, self._tools.values())
         if not reply.calls and not reply.errors:
             return self._on_answer(reply.text)
         results = [self._run(call) for call in reply.calls[: self.max_calls]]

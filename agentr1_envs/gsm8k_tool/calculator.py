@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 Number = int | Fraction
 
@@ -271,14 +272,16 @@ def _power(base: Number, exponent: Number) -> Number:
     if base in (0, 1, -1):
         if base == 0 and power < 0:
             raise CalculatorError("division by zero")
-        return base**power if base == 0 else (1 if base == 1 or power % 2 == 0 else -1)
+        if base == 0:
+            return int(power == 0)
+        return 1 if base == 1 or power % 2 == 0 else -1
     if abs(power) > MAX_EXPONENT:
         raise CalculatorError(f"an exponent is larger than {MAX_EXPONENT}")
     bits = max(base.numerator.bit_length(), base.denominator.bit_length())
     # n bits to the power p have at least (n - 1) p bits: refused before the work is done.
     if (bits - 1) * abs(power) > MAX_BITS:
         raise CalculatorError("a value is too large")
-    result = base ** abs(power)
+    result: Any = base ** abs(power)
     return _divide(1, result) if power < 0 else result
 
 

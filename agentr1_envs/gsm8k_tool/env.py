@@ -16,7 +16,7 @@ from .answer import MARK, extract_answer, parse_number, same_number, score_reply
 from .calculator import CalculatorError, calculate
 from .generator import generated_tasks, select
 
-_COMPACT = "Solve the problem. To calculate, write {call} End with {mark} and the number."
+_COMPACT = "Solve the problem. To calculate, write {call}\nEnd with {mark} and the number."
 _FULL = (
     "You solve grade-school word problems. Think step by step and leave arithmetic to the tools.\n"
     "{instructions}\n"
