@@ -262,7 +262,7 @@ def _divide(left: Number, right: Number) -> Number:
     """The quotient; an int where it is whole."""
     if type(left) is int and type(right) is int and left % right == 0:
         return left // right
-    return Fraction(left) / right if type(left) is int else left / right
+    return Fraction(left) / right
 
 
 def _power(base: Number, exponent: Number) -> Number:

@@ -1,0 +1,1 @@
+"""The GSM8K-with-a-calculator recipe."""
