@@ -51,6 +51,22 @@ FIELDS = (
     "query",
     "category",
 )
+#: The files whose sizes meta.json records; the index keeps its own.
+FILES = (
+    "text.bin",
+    "starts.npy",
+    "lengths.npy",
+    "nouns.bin",
+    "noun_starts.npy",
+    "asins.npy",
+    "prices.npy",
+    "file_order.npy",
+    *(
+        f"goals_{kind}/{name}"
+        for kind in GOAL_KINDS
+        for name in ("base.bin", "base_starts.npy", "first.npy", "weights.npy", "order.npy")
+    ),
+)
 _COLUMN = {name: number for number, name in enumerate(FIELDS)}
 _PRODUCT_CACHE = 4096
 _SEARCH_CACHE = 4096
@@ -85,6 +101,7 @@ class Catalog:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.meta = read_meta(self.path)
+        self._check_sizes()
         try:
             self._text = map_bytes(self.path / "text.bin")
             self._starts = map_array(self.path / "starts.npy")
@@ -96,15 +113,33 @@ class Catalog:
             self._file_order = map_array(self.path / "file_order.npy")
         except (OSError, ValueError) as error:
             raise EnvironmentFault(f"catalog {self.path} is damaged: {error}") from None
-        sizes = {len(self._starts), len(self._lengths), len(self._asins), len(self._prices)}
-        if sizes != {self.meta["products"]} or len(self._noun_starts) != len(self._starts) + 1:
-            raise EnvironmentFault(f"catalog {self.path} is damaged: its columns differ in length")
         self._products: OrderedDict[int, Product] = OrderedDict()
         self._cards: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
         self._searches: OrderedDict[str, list[int]] = OrderedDict()
         self._goals: dict[str, GoalSet] = {}
         self._index: Any = None
         self._lock = threading.Lock()
+
+    def _check_sizes(self) -> None:
+        for name, size in self.meta["files"].items():
+            try:
+                found = (self.path / name).stat().st_size
+            except OSError as error:
+                raise EnvironmentFault(f"catalog {self.path} is damaged: {error}") from None
+            if found != size:
+                raise EnvironmentFault(
+                    f"catalog {self.path} is damaged: {name} has {found} bytes, expected {size}; "
+                    "make it again with `agentr1 prepare webshop --force`"
+                )
+
+    def check(self) -> Catalog:
+        """This catalog, its index opened too (that is otherwise done at the first search).
+
+        Raises:
+            EnvironmentFault: The index is damaged.
+        """
+        self._search_index()
+        return self
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -7,6 +7,8 @@ built beside its place and renamed when complete.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -24,7 +26,7 @@ import numpy as np
 
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.webshop import goals as goal_files
-from agentr1_envs.webshop.catalog import FIELDS, FORMAT, VERSION, map_bytes
+from agentr1_envs.webshop.catalog import FIELDS, FILES, FORMAT, VERSION, Catalog, map_bytes
 from agentr1_envs.webshop.nouns import MODEL_SHA256, NounFinder
 from agentr1_envs.webshop.official import RawProduct, Report, parse_product, text_list
 
@@ -103,9 +105,18 @@ def build_catalog(
     *,
     seed: int = DEFAULT_SEED,
     workers: int = 1,
+    keep_equal: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write the catalog folder `out` from `source`; an older catalog there is replaced at the end.
+
+    Args:
+        source: The content.
+        out: The folder.
+        seed: Draws prices and caps.
+        workers: Processes that index texts.
+        keep_equal: Leave a catalog alone that another process made of the same source meanwhile.
+        progress: Hears of the work done.
 
     Returns:
         The new meta.json.
@@ -121,7 +132,8 @@ def build_catalog(
     partial.mkdir()
     try:
         meta = _Build(partial, source, seed, workers, progress or (lambda *_: None)).run()
-        _replace(partial, target)
+        if not (keep_equal and is_usable(target, meta["key"])):
+            _replace(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return meta
@@ -135,12 +147,20 @@ def check_target(target: Path) -> None:
         raise TaskDataError(str(target), "a folder, or a path where one can be made")
 
 
+def is_usable(path: Path, key: str) -> bool:
+    """Whether `path` is an undamaged catalog that was made of the source with this key."""
+    try:
+        return Catalog(path).check().hash == key
+    except EnvironmentFault:
+        return False
+
+
 def _is_catalog(path: Path) -> bool:
     try:
         meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        return isinstance(meta, dict) and meta.get("format") == FORMAT
     except (OSError, ValueError):
         return False
+    return isinstance(meta, dict) and meta.get("format") == FORMAT
 
 
 def _remove_stale(target: Path) -> None:
@@ -162,11 +182,19 @@ def _alive(pid: int) -> bool:
 
 
 def _replace(partial: Path, target: Path) -> None:
-    old = target.with_name(f".{target.name}.old-{os.getpid()}")
-    if target.exists():
-        os.replace(target, old)
-    os.replace(partial, target)
-    shutil.rmtree(old, ignore_errors=True)
+    """Put the finished folder in its place; of two that finish at once, the later one stays."""
+    for _ in range(100):
+        try:
+            os.replace(partial, target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        old = target.with_name(f".{target.name}.old-{os.getpid()}")
+        with contextlib.suppress(FileNotFoundError):  # another process moved it away first
+            os.replace(target, old)
+        shutil.rmtree(old, ignore_errors=True)
+    raise EnvironmentFault(f"{target} is being replaced by other processes all the time")
 
 
 class _Build:
@@ -206,17 +234,21 @@ class _Build:
 
     def write_texts(self) -> None:
         seen: set[str] = set()
-        report_to: list[str] = [""]
+        where = ""
+        told: set[str] = set()
 
         def report(reason: str, value: Any) -> None:
-            self.problems.add(reason, report_to[0], value)
+            if reason not in told:  # a product counts once for each reason
+                told.add(reason)
+                self.problems.add(reason, where, value)
 
         with (self.folder / "text.bin").open("wb", buffering=1 << 20) as file:
             at = 0
             for number, record in enumerate(self.source.records):
                 self.progress("products", 1, self.source.total)
                 name = record.get("asin") if isinstance(record, dict) else None
-                report_to[0] = f"product {number}" + (f" {name}" if isinstance(name, str) else "")
+                where = f"product {number}" + (f" {name}" if isinstance(name, str) else "")
+                told.clear()
                 product = parse_product(record, report)
                 if product is None:
                     continue
@@ -357,6 +389,7 @@ class _Build:
             "noun_source": self.source.noun_source,
             "noun_model": MODEL_SHA256 if self.source.noun_source == "spacy" else None,
             "problems": dict(sorted(self.problems.counts.items())),
+            "files": {name: (self.folder / name).stat().st_size for name in FILES},
         }
         text = json.dumps(meta, indent=2, ensure_ascii=False) + "\n"
         (self.folder / "meta.json").write_text(text, encoding="utf-8")

@@ -14,8 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from agentr1_envs.errors import EnvironmentFault
-from agentr1_envs.webshop.catalog import Catalog, open_catalog, read_meta
+from agentr1_envs.webshop.catalog import Catalog, open_catalog
 from agentr1_envs.webshop.generator import DEFAULT_SIZE, Generator
 
 _lock = threading.Lock()
@@ -41,24 +40,17 @@ def embedded_catalog(size: int = DEFAULT_SIZE, seed: int = 0) -> Catalog:
 
 
 def _find_or_make(generator: Generator) -> Path:
-    from agentr1_envs.webshop.convert import DEFAULT_SEED, build_catalog, source_key
+    from agentr1_envs.webshop.convert import DEFAULT_SEED, build_catalog, is_usable, source_key
 
     key = source_key({**generator.key, "seed": DEFAULT_SEED})
     name = f"generated-{generator.size}-{key[:16]}"
     try:
         path = cache_root() / name
-        if not _usable(path, key):
-            build_catalog(generator.source(), path)
+        if not is_usable(path, key):
+            build_catalog(generator.source(), path, keep_equal=True)
     except (OSError, RuntimeError):  # read-only, full, or no home at all
         folder = tempfile.mkdtemp(prefix="agentr1-webshop-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = Path(folder) / name
         build_catalog(generator.source(), path)
     return path
-
-
-def _usable(path: Path, key: str) -> bool:
-    try:
-        return read_meta(path)["key"] == key
-    except EnvironmentFault:
-        return False

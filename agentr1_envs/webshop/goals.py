@@ -188,8 +188,6 @@ class GoalSet:
             self._order = map_array(folder / "order.npy")
         except (OSError, ValueError) as error:
             raise EnvironmentFault(f"goals in {folder} are damaged: {error}") from None
-        if len(self._order) != self._first[-1] or len(self._starts) != len(self._first):
-            raise EnvironmentFault(f"goals in {folder} are damaged: their columns differ in length")
 
     def __len__(self) -> int:
         return len(self._order)

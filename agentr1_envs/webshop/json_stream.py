@@ -107,8 +107,10 @@ class JsonWindow:
                 raise self.fail(f"JSON ({error.msg})") from None
             except RecursionError:
                 raise self.fail("JSON that is not nested thousands of levels deep") from None
-            # A number may go on in the next chunk.
-            if end >= len(self._text) and not self._ended and self._more():
+            # A number may go on in the next chunk: "1" or "1e+" may become "1e+5".
+            rest = self._text[end : end + 3]
+            at_end = end + len(rest) == len(self._text) and not rest.strip("+-.eE0123456789")
+            if at_end and isinstance(value, (int, float)) and self._more():
                 continue
             self._at = end
             return value

@@ -18,10 +18,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from agentr1_envs.errors import EnvironmentFault, TaskDataError
+from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_files import verl_row, write_rows
 from agentr1_envs.webshop import convert, files, nouns
-from agentr1_envs.webshop.catalog import GOAL_KINDS, open_catalog, read_meta
+from agentr1_envs.webshop.catalog import GOAL_KINDS, open_catalog
 from agentr1_envs.webshop.generator import DEFAULT_SIZE, Generator
 from agentr1_envs.webshop.goals import SPLITS, leaks
 from agentr1_envs.webshop.official import REASONS
@@ -141,10 +141,7 @@ def _published(args: argparse.Namespace, target: Path, progress: convert.Progres
 
 
 def _is_current(target: Path, key: dict[str, Any], seed: int) -> bool:
-    try:
-        return read_meta(target)["key"] == convert.source_key({**key, "seed": seed})
-    except EnvironmentFault:
-        return False
+    return convert.is_usable(target, convert.source_key({**key, "seed": seed}))
 
 
 def _write_rows(args: argparse.Namespace, catalog: Any, target: Path) -> None:
