@@ -1,0 +1,1 @@
+"""Scholarly search: a pool of papers built by searching and by following citations."""

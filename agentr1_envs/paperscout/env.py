@@ -1,0 +1,388 @@
+"""`PaperScoutEnv`: find the papers that answer a scholarly query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.paperscout.libraries import open_library, open_selector
+from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
+from agentr1_envs.paperscout.metrics import Scores, count_scores
+from agentr1_envs.paperscout.official import to_task
+from agentr1_envs.paperscout.papers import Paper, base_id
+from agentr1_envs.paperscout.pool import CallRecord, Pool
+from agentr1_envs.paperscout.reward import RewardRule
+from agentr1_envs.task_env import StepOutcome
+from agentr1_envs.task_set import TaskSet, TaskSource
+from agentr1_envs.tool_env import ToolEnv
+from agentr1_envs.tools import Tool, ToolError
+
+MAX_QUERY_CHARS = 1000
+
+_PROMPT = """You search the scientific literature. For a query you build a pool of the papers that \
+answer it, with two tools:
+- search(query): the best {k} papers of an index for the words of your query.
+- expand(arxiv_id): the papers that a paper of the pool cites, at most {references}.
+You are shown the query, the papers of the pool with a relevance score from 0 to 1 and what was \
+done so far. In each reply make one to {calls} calls. Search with different words, expand papers \
+that look central, and do not repeat a query or expand a paper twice. There are {steps} steps; a \
+reply without a call ends the search."""
+
+
+class PaperScoutEnv(ToolEnv):
+    """Scholarly search as a sequential decision problem.
+
+    ## Description
+    A query asks for papers ("Which studies use contrastive learning for retrieval of legal
+    contracts?"). The agent builds a pool of papers by searching an index and by following
+    citations. Some answers do not use the query's words: they are reached only by expanding a
+    paper that cites them. Offline by default, over a generated literature; also over an index made
+    by `agentr1 prepare paperscout` and over live services.
+
+    ## Action
+    A reply with up to `max_calls` tool calls, in the chosen tool format: `search(query)` returns
+    the best `k` papers that are older than the query's date; `expand(arxiv_id)` returns at most
+    `max_references` papers cited by a paper of the pool. A reply without a call ends the episode.
+
+    ## Observation
+    Rebuilt at each step, so a context that keeps only the last observation loses nothing: the
+    query, the pool as two lists (not expanded, expanded; the best `shown` of each, with
+    identifier, title, score, abstract cut at 400 words), the history of calls, and what was wrong
+    with the last reply.
+
+    ## Rewards
+    Sum over the calls of a step. A call is worth the relevances of the best `top` papers that it
+    added to the pool, minus `search_cost` or `expand_cost`; papers whose relevance is below `keep`
+    are not added; nothing added is worth 0. A repeated query, an identifier that is not in the
+    pool, or one expanded before is worth `invalid`. With `discrete`, each of the best `top` papers
+    counts 1 from `discrete_threshold` on. Identifiers are compared without version.
+
+    ## Termination
+    A reply without a call terminates ("answered"); `max_steps` (5) truncates. `score` is the F1 of
+    the selected papers (those in the pool with relevance of at least `select_threshold`) against
+    the gold set; `success` is recall of at least `success_recall`.
+
+    ## Arguments
+    Args:
+        library: ``"generated"``, a folder made by `agentr1 prepare paperscout`, ``"arxiv"`` or
+            ``"semantic_scholar"``.
+        library_options: further arguments of the library (a dict of JSON values): ``size`` and
+            ``seed`` of the generated one; ``cache_path``, ``offline``, ``timeout``, ``tries`` and
+            others of the live ones.
+        selector: what judges relevance: ``"gold"``, ``"lexical"``, ``"encoder"`` or ``"llm"``; see
+            `agentr1_envs.paperscout.selector`.
+        selector_options: further arguments of the selector (a dict of JSON values).
+        top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold: constants of
+            the reward, see above.
+        k: papers returned by one search.
+        max_references: papers returned by one expansion.
+        select_threshold: relevance from which a paper counts as selected.
+        success_recall: recall from which an episode is a success.
+        shown: papers of each list in the observation.
+        **kwargs: see `ToolEnv` and `TextTaskEnv`; `tasks` may be a query file as it is published
+            (AutoScholarQuery, RealScholarQuery).
+
+    ## Tasks
+    Rows with ``task_id``, ``question``, ``gold`` (identifiers) and ``cutoff`` (YYYYMMDD; only
+    earlier papers are found). ``gold`` may be empty unless the selector is ``"gold"``; the score is
+    0 then. The generated literature has seven kinds of question; no topic and no domain is in two
+    splits.
+
+    ## References
+    PaperScout (2026), whose process reward this is; He et al. 2025, "PaSa: An LLM Agent for
+    Comprehensive Academic Paper Search", for the query sets and the metrics.
+    """
+
+    default_max_steps: ClassVar[int] = 5
+    max_observation_chars: ClassVar[int] = 131_072
+
+    def __init__(
+        self,
+        *,
+        library: str = "generated",
+        library_options: Mapping[str, Any] | None = None,
+        selector: str = "gold",
+        selector_options: Mapping[str, Any] | None = None,
+        top: int = 3,
+        keep: float = 0.01,
+        search_cost: float = 0.1,
+        expand_cost: float = 0.05,
+        invalid: float = -0.5,
+        discrete: bool = False,
+        discrete_threshold: float = 0.4,
+        k: int = 10,
+        max_references: int = MAX_REFERENCES,
+        select_threshold: float = 0.5,
+        success_recall: float = 0.8,
+        shown: int = 10,
+        max_calls: int = 5,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (("k", k), ("max_references", max_references), ("shown", shown)):
+            if value < 1:
+                raise ValueError(f"{name}: expected at least 1, got {value!r}")
+        for name, part in (
+            ("select_threshold", select_threshold),
+            ("success_recall", success_recall),
+        ):
+            if not 0 < part <= 1:
+                raise ValueError(f"{name}: expected a value in (0, 1], got {part!r}")
+        self.reward_rule = RewardRule(
+            top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold
+        )
+        self.k, self.max_references, self.shown = k, max_references, shown
+        self.select_threshold, self.success_recall = select_threshold, success_recall
+        self.library_name, self._library_options = library, dict(library_options or {})
+        self.selector_name, self._selector_options = selector, dict(selector_options or {})
+        self._library: PaperLibrary | None = None
+        self._selector: Any = None
+        super().__init__(max_calls=max_calls, **kwargs)
+
+    # --- parts that are shared by all environments of the process ---------------------------------
+
+    @property
+    def library(self) -> PaperLibrary:
+        """The library that is searched; opened when first needed, shared in the process."""
+        if self._library is None:
+            self._library = open_library(self.library_name, self._library_options)
+        return self._library
+
+    @property
+    def selector(self) -> Any:
+        """The selector in use; shared in the process."""
+        if self._selector is None:
+            self._selector = open_selector(self.selector_name, self._selector_options, self.library)
+        return self._selector
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in another process opens its own memory maps and connections.
+        state = {**self.__dict__, "_library": None, "_selector": None}
+        state.pop("_tools")
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._tools = {tool.name: tool for tool in self._make_tools()}
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    def _make_tasks(self, split: str) -> TaskSource:
+        tasks = self.library.tasks(split)
+        if tasks is None:
+            raise ValueError(
+                f"library {self.library_name!r} has no tasks of its own: name a query file with "
+                "tasks=, or give one with reset(options={'task': row})"
+            )
+        return tasks
+
+    def _load_tasks(self, tasks: Any, split: str) -> TaskSource:
+        if isinstance(tasks, TaskSource):
+            return tasks
+        source = str(tasks)
+        return TaskSet.from_file(
+            tasks, split=split, convert=lambda row, number: to_task(row, number, source)
+        )
+
+    def _check_task(self, row: dict[str, Any]) -> None:
+        source = f"task {row.get('task_id')!r}"
+        question, gold, cutoff = row.get("question"), row.get("gold", []), row.get("cutoff")
+        if not isinstance(question, str) or not question.strip():
+            raise TaskDataError(source, "a non-empty str", field="question", value=question)
+        if not isinstance(gold, list) or not all(isinstance(name, str) for name in gold):
+            raise TaskDataError(source, "a list of identifiers", field="gold", value=gold)
+        if not gold and self.selector_name == "gold":
+            raise TaskDataError(
+                source, "at least one identifier (or another selector)", field="gold", value=gold
+            )
+        if cutoff is not None and (isinstance(cutoff, bool) or not isinstance(cutoff, int)):
+            raise TaskDataError(source, "a number YYYYMMDD", field="cutoff", value=cutoff)
+        wanted = row.get("library")
+        if wanted is not None and wanted != self.library.hash:
+            raise TaskDataError(
+                source, f"the hash of this library, {self.library.hash}", field="library",
+                value=wanted,
+            )  # fmt: skip
+
+    # --- the episode -----------------------------------------------------------------------------
+
+    @property
+    def system_prompt(self) -> str:
+        return _PROMPT.format(
+            k=self.k, references=self.max_references, calls=self.max_calls, steps=self.max_steps
+        )
+
+    @property
+    def task_text(self) -> str:
+        return f"Query: {self._task['question']}" if self._task else ""
+
+    @property
+    def pool(self) -> Pool:
+        """The papers kept so far and the calls that found them."""
+        return self._pool
+
+    def _start(self, task: dict[str, Any]) -> str:
+        self._task = task
+        self._gold = frozenset(base_id(name) for name in task.get("gold", ()))
+        self._cutoff: int | None = task.get("cutoff")
+        self._pool = Pool(self.shown)
+        self._pending: list[CallRecord] = []
+        self._counts = {"search": 0, "expand": 0, "repeats": 0}
+        self._hits = self._selected = self._seen_gold = 0
+        self.library  # noqa: B018 - a library that cannot be opened is a fault of reset
+        return self._pool.text(self._head(0))
+
+    def _head(self, step: int) -> str:
+        assert self._task is not None
+        date = self._cutoff
+        limit = "" if date is None else (
+            f"\nOnly papers from before {date // 10000:04d}-{date // 100 % 100:02d}-"
+            f"{date % 100:02d} are found."
+        )  # fmt: skip
+        return f"Query: {self._task['question']}{limit}\nSteps left: {self.max_steps - step}"
+
+    def _make_tools(self) -> list[Tool]:
+        return [
+            Tool(
+                self._search,
+                name="search",
+                description=f"Search the index; returns the best {self.k} papers for a query.",
+            ),
+            Tool(
+                self._expand,
+                name="expand",
+                description="Returns the papers that a paper of the pool cites.",
+            ),
+        ]
+
+    def _search(self, query: str) -> str:
+        """Search the index.
+
+        Args:
+            query: What to look for, in words.
+        """
+        record = self._begin("search", query)
+        text = " ".join(query.split())
+        if not text or len(text) > MAX_QUERY_CHARS:
+            raise self._refuse(
+                record,
+                "arguments",
+                f"search: query must have 1 to {MAX_QUERY_CHARS} characters, got {len(text)}.",
+            )
+        key = text.casefold()
+        if key in self._pool.queries:
+            self._counts["repeats"] += 1
+            raise self._refuse(record, "repeated_query", "search: this query was made before.")
+        papers = self.library.search(text, self.k, self._cutoff)
+        self._pool.queries.add(key)
+        return self._finish(record, papers)
+
+    def _expand(self, arxiv_id: str) -> str:
+        """Follow the citations of a paper.
+
+        Args:
+            arxiv_id: Identifier of a paper in the pool.
+        """
+        record = self._begin("expand", arxiv_id[:64])
+        name = base_id(arxiv_id)
+        entry = self._pool.entries.get(name)
+        if entry is None:
+            raise self._refuse(
+                record, "unknown_paper", f"expand: {name[:64]!r} is not in the pool."
+            )
+        record.argument = name
+        if entry.expanded:
+            self._counts["repeats"] += 1
+            raise self._refuse(record, "expanded_twice", f"expand: {name} was expanded before.")
+        papers = self.library.references(name, self.max_references, self._cutoff)
+        self._pool.mark_expanded(entry)
+        return self._finish(record, papers)
+
+    def _begin(self, kind: str, argument: str) -> CallRecord:
+        record = CallRecord(self._step_index, kind, argument)
+        self._counts[kind] += 1
+        self._pending.append(record)
+        return record
+
+    def _refuse(self, record: CallRecord, kind: str, message: str) -> ToolError:
+        record.error, record.reward = message, self.reward_rule.invalid
+        return ToolError(message, kind)
+
+    def _finish(self, record: CallRecord, papers: Any) -> str:
+        pool, rule = self._pool, self.reward_rule
+        record.found = len(papers)
+        fresh: dict[str, Paper] = {}
+        for paper in papers:
+            name = paper.id
+            if name not in pool.seen:
+                pool.seen.add(name)
+                self._seen_gold += name in self._gold
+            if name not in pool.entries:
+                fresh.setdefault(name, paper)
+        if fresh:
+            assert self._task is not None
+            new = list(fresh.values())
+            scores = self.selector.score(self._task["question"], new, self._gold)
+            record.new = sorted(
+                ((p, s) for p, s in zip(new, scores, strict=True) if s >= rule.keep),
+                key=lambda pair: -pair[1],
+            )
+            for paper, score in record.new:
+                pool.add(paper, score)
+                if score >= self.select_threshold:
+                    self._selected += 1
+                    self._hits += paper.id in self._gold
+        record.reward = rule.call(record.kind, [score for _, score in record.new])
+        return f"{len(record.new)} new papers"
+
+    def _on_calls(self, calls: list[dict[str, Any]], outcome: StepOutcome) -> None:
+        for record in self._pending:
+            self._pool.record(record)
+            outcome.reward += record.reward
+        self._pending = []
+        notes = [call["error"] for call in calls if call["error"]]
+        if outcome.agent_error is not None:
+            message = outcome.agent_error["message"]
+            if message not in notes:
+                notes.append(message if message.startswith("Error") else f"Error: {message}")
+        outcome.observation = self._pool.text(self._head(self._step_index), notes)
+
+    def _on_answer(self, text: str) -> StepOutcome:
+        observation = self._pool.text(self._head(self._step_index), ["The search has ended."])
+        return StepOutcome(observation, terminated=True, stop_reason="answered")
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def scores(self) -> Scores:
+        """Precision, recall and F1 of the selected papers."""
+        return count_scores(self._hits, self._selected, len(self._gold))
+
+    def predictions(self) -> dict[str, float]:
+        """The pool as a ranking: identifier to relevance, best first (for `eval-papers`)."""
+        return {entry.paper.id: entry.score for entry in self._pool.ranked()}
+
+    def _final(self) -> tuple[bool, float]:
+        scores = self.scores()
+        return scores.recall >= self.success_recall, scores.f1
+
+    def _anchor_state(self) -> str:
+        return self._pool.state_key()
+
+    def _metrics(self) -> dict[str, float]:
+        scores = self.scores()
+        return {
+            "recall": scores.recall,
+            "precision": scores.precision,
+            "f1": scores.f1,
+            "crawler_recall": self._seen_gold / len(self._gold) if self._gold else 0.0,
+            "calls": self._counts["search"] + self._counts["expand"],
+            "searches": self._counts["search"],
+            "expansions": self._counts["expand"],
+            "repeats": self._counts["repeats"],
+            "pool": len(self._pool.entries),
+        }
+
+    def _info(self) -> dict[str, Any]:
+        info = super()._info()
+        info["selector"] = self.selector_name
+        return info

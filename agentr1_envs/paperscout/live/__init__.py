@@ -1,0 +1,1 @@
+"""Clients of public scholarly services: time-outs, retries, rate limits and a cache on disk."""

@@ -1,0 +1,178 @@
+"""Questions over the generated literature, each with the papers that answer it.
+
+A question is kept only when it can be answered: it has two to twelve answers before its date, and
+each is either written in the question's words or cited by a paper that is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from agentr1_envs.paperscout.vocabulary import METHODS, SETTINGS
+from agentr1_envs.paperscout.world import Fact, Topic
+from agentr1_envs.seeding import derive_random
+
+MIN_GOLD, MAX_GOLD = 2, 12
+SHAPES = ("setting", "method", "since", "setting_method", "benchmark", "follow_up", "foundations")
+
+_WORDING: dict[str, tuple[str, ...]] = {
+    "setting": (
+        "Which papers on {topic} deal with {setting}?",
+        "Could you list studies of {topic} that treat {setting}?",
+        "What work has been done on {setting} in {topic}?",
+    ),
+    "method": (
+        "Which studies use {method} for {topic}?",
+        "Could you give me papers that apply {method} to {topic}?",
+        "What works approach {topic} with {method}?",
+    ),
+    "since": (
+        "Which studies published in {year} or later use {method} for {topic}?",
+        "From {year} on, what papers apply {method} to {topic}?",
+    ),
+    "setting_method": (
+        "Which papers use {method} for {topic} and treat {setting}?",
+        "Are there studies of {topic} that address {setting} by {method}?",
+        "Find works on {topic} that combine {method} and {setting}.",
+    ),
+    "benchmark": (
+        "Which papers that use {method} report results on {dataset}?",
+        "What {method} approaches were evaluated on {dataset}?",
+    ),
+    "follow_up": (
+        "Which works extend {source}?",
+        "What papers build on {source} for {topic}?",
+        "Could you name follow-up studies of {source}?",
+    ),
+    "foundations": (
+        "Which earlier theoretical results do the papers on {setting} in {topic} build on?",
+        "What foundations do studies of {topic} with {setting} rest on?",
+        "Name the theory papers that work on {setting} in {topic} relies on.",
+    ),
+}
+
+
+def topic_questions(topic: Topic, seed: int) -> Iterator[dict[str, Any]]:
+    """The questions about one topic, as task rows without identifier and library.
+
+    Yields:
+        ``question``, ``gold`` (identifiers, earliest first), ``cutoff`` (YYYYMMDD; answers and
+        searches are earlier), ``shape``, ``topic`` and ``facts`` (the parts of the question).
+    """
+    rng = derive_random("paperscout", "questions", seed, topic.index)
+    for shape in SHAPES:
+        for parts, wanted in _candidates(topic, shape, rng):
+            row = _question(topic, shape, parts, wanted, rng)
+            if row is not None:
+                yield row
+
+
+def _candidates(
+    topic: Topic, shape: str, rng: random.Random
+) -> Iterator[tuple[dict[str, Any], Callable[[Fact], bool]]]:
+    """(parts of the question, which papers answer it) for each question of a shape."""
+    if shape == "setting":
+        for s in topic.settings:
+            yield {"setting": s}, lambda f, s=s: f.kind == "work" and f.setting == s
+    elif shape == "method":
+        for m in topic.methods:
+            yield {"method": m}, lambda f, m=m: f.method == m
+    elif shape == "since":
+        for m in topic.methods[:3]:
+            year = rng.randrange(2017, 2023)
+            yield (
+                {"method": m, "year": year},
+                lambda f, m=m, year=year: f.method == m and f.date >= year * 10000,
+            )
+    elif shape == "setting_method":
+        for s in topic.settings:
+            m = rng.choice(topic.methods)
+            yield (
+                {"setting": s, "method": m},
+                lambda f, s=s, m=m: f.kind == "work" and f.setting == s and f.method == m,
+            )
+    elif shape == "benchmark":
+        for d in range(len(topic.datasets)):
+            m = rng.choice(topic.methods)
+            yield {"dataset": d, "method": m}, lambda f, d=d, m=m: f.dataset == d and f.method == m
+    elif shape == "follow_up":
+        sources = sorted({f.extends for f in topic.facts if f.extends >= 0})
+        for source in rng.sample(sources, min(len(sources), 8)):
+            yield {"source": source}, lambda f, source=source: f.extends == source
+    else:
+        for s in topic.settings:
+            yield {"setting": s}, lambda f, s=s: f.kind == "foundation" and f.setting == s
+
+
+def _question(
+    topic: Topic,
+    shape: str,
+    parts: dict[str, Any],
+    wanted: Callable[[Fact], bool],
+    rng: random.Random,
+) -> dict[str, Any] | None:
+    answers = [i for i, fact in enumerate(topic.facts) if wanted(fact)]
+    # The date is drawn among the later years, then moved back until the answers are few enough.
+    for year in sorted(rng.sample(range(2016, 2026), 4), reverse=True):
+        cutoff = year * 10000 + 101
+        gold = [i for i in answers if topic.facts[i].date < cutoff]
+        if not MIN_GOLD <= len(gold) <= MAX_GOLD or not _reachable(
+            topic, shape, parts, gold, cutoff
+        ):
+            continue
+        facts = {
+            "topic": topic.name,
+            "domain": topic.domain[0],
+            "problem": topic.problem[0],
+            **_named(topic, parts),
+        }
+        return {
+            "question": rng.choice(_WORDING[shape]).format(**facts),
+            "gold": [topic.facts[i].identifier for i in gold],
+            "cutoff": cutoff,
+            "shape": shape,
+            "topic": topic.name,
+            "facts": facts,
+        }
+    return None
+
+
+def _named(topic: Topic, parts: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a question in words."""
+    words = dict(parts)
+    if "setting" in parts:
+        words["setting"] = SETTINGS[parts["setting"]][0]
+    if "method" in parts:
+        words["method"] = METHODS[parts["method"]][0]
+    if "dataset" in parts:
+        words["dataset"] = topic.datasets[parts["dataset"]]
+    if "source" in parts:
+        words["source"] = topic.facts[parts["source"]].name
+    return words
+
+
+def _reachable(
+    topic: Topic, shape: str, parts: dict[str, Any], gold: list[int], cutoff: int
+) -> bool:
+    if shape == "foundations":
+        leads = [
+            fact
+            for fact in topic.facts
+            if fact.kind == "work"
+            and fact.setting == parts["setting"]
+            and fact.open_setting
+            and fact.date < cutoff
+        ]
+        found: set[int] = set()
+    else:
+        follow_up = shape == "follow_up"
+        found = {
+            i
+            for i in gold
+            if (topic.facts[i].open_source if follow_up else topic.facts[i].open_setting)
+        }
+        leads = [topic.facts[i] for i in found]
+    cited = {reference for fact in leads for reference in fact.references}
+    return len(leads) > 0 and all(i in found or i in cited for i in gold)

@@ -1,0 +1,48 @@
+"""The process reward of PaperScout: what one search or one expansion is worth.
+
+Only papers that the call added count. Their relevance comes from a selector; those below `keep`
+are dropped; the best `top` of the others are summed and the price of the call is taken off. With
+`discrete` each of the best `top` counts 1 when its relevance reaches `discrete_threshold`, and
+nothing otherwise. A call that repeats a query, names an unknown paper or expands one twice costs
+`invalid`; a call that adds nothing is worth 0, without its price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRule:
+    """The constants of the process reward; the defaults are PaperScout's own."""
+
+    top: int = 3
+    keep: float = 0.01
+    search_cost: float = 0.1
+    expand_cost: float = 0.05
+    invalid: float = -0.5
+    discrete: bool = False
+    discrete_threshold: float = 0.4
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise ValueError(f"reward constant top must be at least 1, got {self.top}")
+        if self.keep < 0:
+            raise ValueError(f"reward constant keep must not be negative, got {self.keep}")
+
+    def call(self, kind: str, relevances: Iterable[float]) -> float:
+        """Reward of a valid call of ``kind`` ("search" or "expand").
+
+        Args:
+            relevances: the selector's figures, in [0, 1], of the papers that were not in the
+                pool before this call; those below `keep` may be among them.
+        """
+        kept = sorted((r for r in relevances if r >= self.keep), reverse=True)[: self.top]
+        if not kept:
+            return 0.0
+        if self.discrete:
+            gain = float(sum(r >= self.discrete_threshold for r in kept))
+        else:
+            gain = sum(kept)
+        return gain - (self.search_cost if kind == "search" else self.expand_cost)
