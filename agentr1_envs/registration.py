@@ -67,6 +67,17 @@ ENVS: dict[str, EnvEntry] = {
             },
             prepare="agentr1_recipes.webshop.prepare",
         ),
+        EnvEntry(
+            id="AgentR1/PaperScout-v0",
+            entry_point="agentr1_envs.paperscout.env:PaperScoutEnv",
+            task="paperscout",
+            summary="Scholarly search with citations",
+            experts={
+                "expert": "agentr1_envs.paperscout.expert:Expert",
+                "observer": "agentr1_envs.paperscout.expert:Observer",
+            },
+            prepare="agentr1_recipes.paperscout.prepare",
+        ),
     )
 }
 

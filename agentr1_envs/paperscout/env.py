@@ -16,6 +16,7 @@ from agentr1_envs.paperscout.reward import RewardRule
 from agentr1_envs.task_env import StepOutcome
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
+from agentr1_envs.tool_formats import ToolCall
 from agentr1_envs.tools import Tool, ToolError
 
 MAX_QUERY_CHARS = 1000
@@ -220,6 +221,20 @@ class PaperScoutEnv(ToolEnv):
     def pool(self) -> Pool:
         """The papers kept so far and the calls that found them."""
         return self._pool
+
+    @property
+    def gold(self) -> frozenset[str]:
+        """Identifiers of the right papers of this task. Not for the agent."""
+        return self._gold
+
+    @property
+    def cutoff(self) -> int | None:
+        """Only papers dated before this (YYYYMMDD) are found."""
+        return self._cutoff
+
+    def render_calls(self, calls: list[ToolCall]) -> str:
+        """A reply with these calls in this environment's tool format."""
+        return self._format.render(calls)
 
     def _start(self, task: dict[str, Any]) -> str:
         self._task = task

@@ -17,7 +17,7 @@ from agentr1_envs.seeding import derive_random
 
 # Part of each generated library's name: raise it when anything that is generated changes.
 VERSION = 1
-DEFAULT_SIZE = 6000
+DEFAULT_SIZE = 10_000
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ def generate(size: int = DEFAULT_SIZE, seed: int = 0) -> Literature:
     """Makes a literature; equal arguments give equal text on every machine.
 
     Args:
-        size: papers in all, at least 600.
+        size: papers in all, at least 1500.
         seed: another seed gives other topics, names and links.
     """
     topics = make_world(size, seed)

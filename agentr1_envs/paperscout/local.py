@@ -2,4 +2,188 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.paperscout.files import atomic_folder, default_cache_dir
+from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate, library_name
+from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
+from agentr1_envs.paperscout.papers import Paper
+from agentr1_envs.paperscout.store import PaperStore, write_papers
+from agentr1_envs.retrieval.base import Document
+from agentr1_envs.retrieval.bm25 import Bm25Index
+from agentr1_envs.task_files import save_rows
+from agentr1_envs.task_set import TaskSet, TaskSource
+
 _PAPERS_KEPT = 65_536
+RETRIEVAL = ("bm25", "dense", "hybrid")
+
+
+class LocalLibrary(PaperLibrary):
+    """A folder of papers, citations and an index; everything in it is memory-mapped.
+
+    Args:
+        folder: made by `agentr1 prepare paperscout` (or `write_library`).
+
+    Raises:
+        TaskDataError: the folder or a file in it is not what it should be.
+    """
+
+    name = "local"
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.store = PaperStore(folder)
+        self.index = open_index(self.store)
+        count = len(self.store)
+        # A date cut-off allows the first n rows. Any such mask is a view into this one array.
+        self._steps = np.zeros(2 * count, np.bool_)
+        self._steps[:count] = True
+        self._read = lru_cache(maxsize=_PAPERS_KEPT)(self.store.read)
+
+    @property
+    def hash(self) -> str:
+        return self.store.hash
+
+    def tasks(self, split: str) -> TaskSource | None:
+        for ending in ("parquet", "jsonl"):
+            file = self.folder / f"{split}.{ending}"
+            if file.is_file():
+                return TaskSet.from_file(file, split=split)
+        return None
+
+    def frequency(self, term: str) -> float | None:
+        return self.index.document_frequency(term) / self.index.documents
+
+    def search(self, query: str, k: int = 10, before: int | None = None) -> Sequence[Paper]:
+        allow = None
+        if before is not None:
+            count, first = len(self.store), self.store.rows_before(before)
+            allow = self._steps[count - first : 2 * count - first]
+        rows, _ = self.index.top(query, k, allow)
+        return list(map(self._read, rows.tolist()))
+
+    def paper(self, identifier: str) -> Paper | None:
+        row = self.store.row_of(identifier)
+        return None if row < 0 else self._read(row)
+
+    def references(
+        self, identifier: str, limit: int = MAX_REFERENCES, before: int | None = None
+    ) -> Sequence[Paper]:
+        return self._linked(self.store.references, identifier, limit, before)
+
+    def cited_by(
+        self, identifier: str, limit: int = MAX_REFERENCES, before: int | None = None
+    ) -> Sequence[Paper]:
+        return self._linked(self.store.cited_by, identifier, limit, before)
+
+    def _linked(
+        self,
+        links: Callable[[int, int | None], list[int]],
+        identifier: str,
+        limit: int,
+        before: int | None,
+    ) -> list[Paper]:
+        row = self.store.row_of(identifier)
+        if row < 0:
+            return []
+        if before is None:
+            rows = links(row, limit)
+        else:
+            end = self.store.rows_before(before)
+            rows = [other for other in links(row, None) if other < end][:limit]
+        return list(map(self._read, rows))
+
+
+def documents(store: PaperStore) -> Iterator[Document]:
+    """What is indexed, in the order of the rows."""
+    for row in range(len(store)):
+        paper = store.read(row)
+        yield Document(paper.id, "", "", paper.text)
+
+
+def open_index(store: PaperStore) -> Bm25Index:
+    """The index of a folder."""
+    return Bm25Index.in_memory(documents(store), store_text=False)
+
+
+def write_library(
+    folder: Path,
+    papers: Sequence[Paper],
+    references: Sequence[Sequence[int]],
+    progress: Callable[[str, int], None] | None = None,
+) -> str:
+    """Writes papers, citations and the index into an existing folder; returns the hash.
+
+    Args:
+        papers: in the order of their dates.
+        references: for each paper the positions of those it cites.
+        progress: told the stage (``"papers"``, ``"index"``) and the papers done in it.
+    """
+    tell = None if progress is None else (lambda done: progress("papers", done))
+    return write_papers(folder, papers, references, tell)
+
+
+class GeneratedLibrary(LocalLibrary):
+    """The generated literature, with its tasks."""
+
+    name = "generated"
+
+    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
+        super().__init__(folder)
+        self._name = name
+
+    @property
+    def hash(self) -> str:
+        return self._name
+
+
+def generated_library(
+    *, size: int = DEFAULT_SIZE, seed: int = 0, cache_dir: str | None = None
+) -> GeneratedLibrary:
+    """The generated literature, made on first use and then read from the cache folder.
+
+    Args:
+        size: papers in all, at least 1500.
+        seed: another seed gives another literature.
+        cache_dir: where it is kept; None takes ``$XDG_CACHE_HOME/agentr1`` (``~/.cache/agentr1``).
+            A folder that cannot be written is replaced by a temporary one.
+    """
+    name = library_name(size, seed)
+    root = Path(cache_dir) if cache_dir else default_cache_dir() / "paperscout"
+    folder = root / name
+    for _ in range(2):
+        if folder.is_dir():
+            try:
+                return GeneratedLibrary(folder, name)
+            except (TaskDataError, OSError):
+                # Half deleted, or of an interrupted disk: it can be made again.
+                shutil.rmtree(folder, ignore_errors=True)
+        try:
+            write_generated(folder, size, seed)
+        except OSError:
+            if cache_dir:
+                raise
+            folder = Path(tempfile.mkdtemp(prefix="agentr1-paperscout-")) / name
+            atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
+            write_generated(folder, size, seed)
+    return GeneratedLibrary(folder, name)
+
+
+def write_generated(
+    folder: Path, size: int, seed: int, progress: Callable[[str, int], None] | None = None
+) -> None:
+    """Generates a literature into a folder that appears only when it is whole."""
+    literature = generate(size, seed)
+    with atomic_folder(folder, keep_existing=True) as made:
+        write_library(made, literature.papers, literature.references, progress)
+        for split, rows in literature.questions.items():
+            save_rows(made / f"{split}.jsonl", rows)

@@ -1,6 +1,6 @@
 """Questions over the generated literature, each with the papers that answer it.
 
-A question is kept only when it can be answered: it has two to twelve answers before its date, and
+A question is kept only when it can be answered: it has two to sixteen answers before its date, and
 each is either written in the question's words or cited by a paper that is.
 """
 
@@ -14,7 +14,7 @@ from agentr1_envs.paperscout.vocabulary import METHODS, SETTINGS
 from agentr1_envs.paperscout.world import Fact, Topic
 from agentr1_envs.seeding import derive_random
 
-MIN_GOLD, MAX_GOLD = 2, 12
+MIN_GOLD, MAX_GOLD = 2, 16
 SHAPES = ("setting", "method", "since", "setting_method", "benchmark", "follow_up", "foundations")
 
 _WORDING: dict[str, tuple[str, ...]] = {
@@ -156,23 +156,37 @@ def _named(topic: Topic, parts: dict[str, Any]) -> dict[str, Any]:
 def _reachable(
     topic: Topic, shape: str, parts: dict[str, Any], gold: list[int], cutoff: int
 ) -> bool:
+    """Whether every answer is open to search, or cited along answers that are (three hops at most).
+
+    For foundations, which no question word finds, the first hop starts from the works that they
+    are the foundations of.
+    """
+    facts = topic.facts
     if shape == "foundations":
-        leads = [
-            fact
-            for fact in topic.facts
+        reached = {
+            i
+            for i, fact in enumerate(facts)
             if fact.kind == "work"
             and fact.setting == parts["setting"]
             and fact.open_setting
             and fact.date < cutoff
-        ]
-        found: set[int] = set()
-    else:
-        follow_up = shape == "follow_up"
-        found = {
-            i
-            for i in gold
-            if (topic.facts[i].open_source if follow_up else topic.facts[i].open_setting)
         }
-        leads = [topic.facts[i] for i in found]
-    cited = {reference for fact in leads for reference in fact.references}
-    return len(leads) > 0 and all(i in found or i in cited for i in gold)
+        hops = 1
+    else:
+        reached = {i for i in gold if _open(facts[i], shape)}
+        hops = 3
+    wanted = set(gold)
+    for _ in range(hops):
+        reached |= {r for i in reached for r in facts[i].references if r in wanted}
+    return wanted <= reached
+
+
+def _open(fact: Fact, shape: str) -> bool:
+    """Whether a paper is written in the words of the questions of a shape."""
+    if shape == "follow_up":
+        return fact.open_source
+    if shape == "setting":
+        return fact.open_setting
+    if shape == "setting_method":
+        return fact.open_setting and fact.open_method
+    return fact.open_method

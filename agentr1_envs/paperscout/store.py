@@ -7,13 +7,10 @@ cites are ``refs[refs_start[i] : refs_start[i + 1]]``.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import shutil
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +25,6 @@ VERSION = 1
 _ARRAYS = (
     "offsets", "dates", "ids", "id_rows", "refs_start", "refs", "cited_start", "cited",
 )  # fmt: skip
-
-
-@contextlib.contextmanager
-def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Iterator[Path]:
-    """A new folder that takes the place of ``target`` when the block ends without an error.
-
-    Args:
-        keep_existing: when another process made ``target`` meanwhile, keep that one (both hold
-            the same); otherwise replace it.
-    """
-    final = Path(target)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    made = final.parent / f".{final.name}.{uuid.uuid4().hex}.tmp"
-    made.mkdir()
-    try:
-        yield made
-        for _ in range(100):
-            try:
-                os.rename(made, final)
-                return
-            except OSError:
-                if not final.exists():
-                    raise
-            if keep_existing:
-                return
-            old = final.parent / f".{final.name}.{uuid.uuid4().hex}.old"
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(final, old)
-            shutil.rmtree(old, ignore_errors=True)
-        raise OSError(f"{final}: another process keeps writing it")
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def write_papers(
@@ -203,17 +168,19 @@ class PaperStore:
         """How many papers are dated earlier: as rows are in date order, they are the first."""
         return int(np.searchsorted(self._arrays["dates"], date))
 
-    def references(self, row: int, limit: int) -> list[int]:
+    def references(self, row: int, limit: int | None = None) -> list[int]:
         """Rows that a row cites, in its order."""
-        starts = self._arrays["refs_start"]
-        first = int(starts[row])
-        return self._arrays["refs"][first : min(first + limit, int(starts[row + 1]))].tolist()
+        return self._linked("refs", row, limit)
 
-    def cited_by(self, row: int, limit: int) -> list[int]:
+    def cited_by(self, row: int, limit: int | None = None) -> list[int]:
         """Rows that cite a row, earliest first."""
-        starts = self._arrays["cited_start"]
-        first = int(starts[row])
-        return self._arrays["cited"][first : min(first + limit, int(starts[row + 1]))].tolist()
+        return self._linked("cited", row, limit)
+
+    def _linked(self, name: str, row: int, limit: int | None) -> list[int]:
+        first, end = self._arrays[f"{name}_start"][row : row + 2].tolist()
+        if limit is not None:
+            end = min(end, first + limit)
+        return self._arrays[name][first:end].tolist()
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:

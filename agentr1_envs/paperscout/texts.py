@@ -101,9 +101,9 @@ def write(topic: Topic, fact: Fact, rng: random.Random) -> tuple[str, str, tuple
 
 def _work(topic: Topic, fact: Fact, rng: random.Random) -> tuple[str, str]:
     setting, open_text, hidden_text = SETTINGS[fact.setting]
-    method = METHODS[fact.method]
-    # A hidden paper also avoids the usual name of its problem half of the time.
-    problem = topic.problem[0 if fact.open_setting or rng.random() < 0.5 else 1]
+    method = METHODS[fact.method][0 if fact.open_method else 1]
+    # A paper whose setting is hidden may avoid the usual name of its problem, too.
+    problem = topic.problem[0 if fact.open_setting or rng.random() < 0.7 else 1]
     name = fact.name or rng.choice(_NAMELESS)
     low = round(rng.uniform(40, 85), 1)
     gain = round(rng.uniform(0.4, 9.0), 1)
@@ -111,8 +111,8 @@ def _work(topic: Topic, fact: Fact, rng: random.Random) -> tuple[str, str]:
         "problem": problem,
         "Problem": _upper(problem),
         "domain": topic.domain[0],
-        "method": method[0],
-        "Method": _upper(method[0]),
+        "method": method,
+        "Method": _upper(method),
         "setting": setting,
         "Setting": _upper(setting),
         "name": name,

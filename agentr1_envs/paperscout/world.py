@@ -23,17 +23,19 @@ from agentr1_envs.seeding import derive_random
 
 SPLITS = ("train", "validation", "test")
 _DOMAINS_OF = {"train": 32, "validation": 8, "test": 10}
-_TOPIC_SIZE = 100
+_TOPIC_SIZE = 250
 _FIRST_YEAR, _YEARS = 2012, 13
-_PER_TOPIC = {"settings": 5, "methods": 6, "datasets": 3, "foundations": 2, "surveys": 2}
+_PER_TOPIC = {"settings": 10, "methods": 10, "datasets": 6, "foundations": 3, "surveys": 3}
+# How often a text uses the words that questions use.
+_OPEN = {"setting": 0.5, "method": 0.55, "source": 0.55}
 
 
 @dataclass(slots=True)
 class Fact:
     """What one paper is about. References are positions in the list of the same topic.
 
-    `open_setting` and `open_source` say whether the text uses the words that questions use for its
-    setting and for the work it extends.
+    `open_setting`, `open_method` and `open_source` say whether the text uses the words that
+    questions use for its setting, for its method and for the work it extends.
     """
 
     topic: int
@@ -45,6 +47,7 @@ class Fact:
     name: str = ""
     extends: int = -1
     open_setting: bool = True
+    open_method: bool = True
     open_source: bool = True
     references: list[int] = field(default_factory=list)
     identifier: str = ""
@@ -73,11 +76,11 @@ def make_world(size: int, seed: int) -> list[Topic]:
     """The topics of a literature of ``size`` papers, dated, named and linked.
 
     Args:
-        size: papers in all, at least 600.
+        size: papers in all, at least 1500.
         seed: another seed gives another literature.
     """
-    if size < 600:
-        raise ValueError(f"size of a generated literature: expected at least 600, got {size}")
+    if size < 1500:
+        raise ValueError(f"size of a generated literature: expected at least 1500, got {size}")
     topics = _topics(max(6, min(size // _TOPIC_SIZE, len(DOMAINS) * len(PROBLEMS))), seed)
     share, extra = divmod(size, len(topics))
     taken: set[str] = set()
@@ -152,7 +155,6 @@ def _fill(topic: Topic, size: int, rng: random.Random, taken: set[str]) -> None:
         for _ in range(_PER_TOPIC["surveys"])
     ]
     while len(facts) < size:
-        hidden = rng.random() < 0.2
         facts.append(
             Fact(
                 topic.index,
@@ -161,15 +163,18 @@ def _fill(topic: Topic, size: int, rng: random.Random, taken: set[str]) -> None:
                 setting=rng.choice(topic.settings),
                 method=rng.choice(topic.methods),
                 dataset=rng.randrange(len(topic.datasets)),
-                name=_coin(rng, taken) if not hidden and rng.random() < 0.4 else "",
-                open_setting=not hidden,
+                name=_coin(rng, taken) if rng.random() < 0.4 else "",
+                open_setting=rng.random() < _OPEN["setting"],
+                open_method=rng.random() < _OPEN["method"],
             )
         )
     del facts[size:]
     facts.sort(key=lambda fact: fact.date)
     topic.facts = facts
-    for position in range(len(facts)):
-        _cite(facts, position, rng)
+    known = _Known()
+    for position, fact in enumerate(facts):
+        known.advance(facts, fact.date)
+        _cite(facts, position, known, rng)
 
 
 def _date(rng: random.Random, first: int, last: int, growing: bool = False) -> int:
@@ -182,38 +187,67 @@ def _date(rng: random.Random, first: int, last: int, growing: bool = False) -> i
     return (_FIRST_YEAR + year) * 10000 + (month + 1) * 100 + rng.randrange(1, 29)
 
 
-def _cite(facts: list[Fact], position: int, rng: random.Random) -> None:
+class _Known:
+    """The papers of a topic that are dated before a day, by what they are about."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.works: list[int] = []
+        self.named: list[int] = []
+        self.roots: list[int] = []
+        self.roots_of: dict[int, list[int]] = {}
+        self.setting: dict[int, list[int]] = {}
+        self.method: dict[int, list[int]] = {}
+        self.extends: dict[int, list[int]] = {}
+
+    def advance(self, facts: list[Fact], date: int) -> None:
+        """Takes in all papers dated before ``date``."""
+        while facts[self.end].date < date:
+            i, fact = self.end, facts[self.end]
+            self.end += 1
+            if fact.kind == "foundation":
+                self.roots.append(i)
+                self.roots_of.setdefault(fact.setting, []).append(i)
+            elif fact.kind == "work":
+                self.works.append(i)
+                self.setting.setdefault(fact.setting, []).append(i)
+                self.method.setdefault(fact.method, []).append(i)
+                if fact.name:
+                    self.named.append(i)
+                if fact.extends >= 0:
+                    self.extends.setdefault(fact.extends, []).append(i)
+
+
+def _cite(facts: list[Fact], position: int, known: _Known, rng: random.Random) -> None:
     """Gives a paper what it extends and what it cites, all of it dated earlier."""
     fact = facts[position]
-    earlier = [i for i in range(position) if facts[i].date < fact.date]
-    works = [i for i in earlier if facts[i].kind == "work"]
+    works, roots = known.works, known.roots
     if fact.kind == "foundation":
-        roots = [i for i in earlier if facts[i].kind == "foundation"]
         fact.references = rng.sample(roots, min(len(roots), rng.randrange(2)))
         return
     if fact.kind == "survey":
         fact.references = sorted(rng.sample(works, min(len(works), 28)), reverse=True)
         return
-    named = [i for i in works if facts[i].name]
-    if named and rng.random() < 0.5:
+    if known.named and rng.random() < 0.5:
         # Half of the extensions follow the newest works, half the classics.
-        pool = named[-8:] if rng.random() < 0.5 else named[:6]
+        pool = known.named[-8:] if rng.random() < 0.5 else known.named[:6]
         fact.extends = rng.choice(pool)
-        fact.open_source = fact.open_setting and rng.random() < 0.75
-    same = [i for i in earlier if facts[i].setting == fact.setting]
-    cited = [i for i in same if facts[i].kind == "foundation"]
+        fact.open_source = rng.random() < _OPEN["source"]
+    own = known.roots_of.get(fact.setting, [])
+    cited = rng.sample(own, min(len(own), rng.randrange(1, 3)))
     if fact.extends >= 0:
         cited.append(fact.extends)
-    near = [i for i in same if facts[i].kind == "work"]
-    if fact.open_setting:
-        # What words do not find must be found along citations: open papers cite the hidden ones.
-        cited += [i for i in near if not facts[i].open_setting][-4:]
-        if fact.extends >= 0 and fact.open_source:
-            siblings = (i for i in works if facts[i].extends == fact.extends)
-            cited += [i for i in siblings if not facts[i].open_source][-4:]
-    cited += rng.sample(near, min(len(near), rng.randrange(1, 5)))
-    cited += rng.sample(works, min(len(works), rng.randrange(1, 6)))
+        cited += _some(known.extends.get(fact.extends, []), rng, 3)
+    cited += _some(known.setting.get(fact.setting, []), rng, 3)
+    cited += _some(known.method.get(fact.method, []), rng, 2)
+    cited += _some(works, rng, 6)
     fact.references = list(dict.fromkeys(cited))[:30]
+
+
+def _some(near: list[int], rng: random.Random, most: int) -> list[int]:
+    """One to ``most`` of some papers, rather the newer ones."""
+    recent = near[-12:]
+    return rng.sample(recent, min(len(recent), rng.randrange(1, most + 1)))
 
 
 def _number(topics: list[Topic]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentr1_envs.errors import EnvironmentFault
+from agentr1_envs.paperscout.files import default_cache_dir
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, body BLOB NOT NULL, "
@@ -18,9 +19,8 @@ _SCHEMA = (
 
 
 def default_cache_path() -> Path:
-    """``$XDG_CACHE_HOME/agentr1/paperscout.sqlite`` (``~/.cache`` without the variable)."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "agentr1" / "paperscout.sqlite"
+    """The file that is used when none is named."""
+    return default_cache_dir() / "paperscout.sqlite"
 
 
 class ResponseCache:

@@ -1,0 +1,48 @@
+"""Folders that appear whole or not at all, and where what can be made again is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def default_cache_dir() -> Path:
+    """``$XDG_CACHE_HOME/agentr1`` (``~/.cache/agentr1`` without the variable)."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "agentr1"
+
+
+@contextlib.contextmanager
+def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Iterator[Path]:
+    """A new folder that takes the place of ``target`` when the block ends without an error.
+
+    Args:
+        keep_existing: when another process made ``target`` meanwhile, keep that one (both hold
+            the same); otherwise replace it.
+    """
+    final = Path(target)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    made = final.parent / f".{final.name}.{uuid.uuid4().hex}.tmp"
+    made.mkdir()
+    try:
+        yield made
+        for _ in range(100):
+            try:
+                os.rename(made, final)
+                return
+            except OSError:
+                if not final.exists():
+                    raise
+            if keep_existing:
+                return
+            old = final.parent / f".{final.name}.{uuid.uuid4().hex}.old"
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(final, old)
+            shutil.rmtree(old, ignore_errors=True)
+        raise OSError(f"{final}: another process keeps writing it")
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
