@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prepare": ("agentr1_train.cli.prepare", "turn a task's public files into rows"),
     "rollout": ("agentr1_train.cli.rollout", "play episodes with a policy"),
     "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),
+    "eval-papers": ("agentr1_train.cli.eval_papers", "score a file of found papers"),
     "train": ("agentr1_train.cli.train", "train a model on a recipe"),
     "webshop": ("agentr1_train.cli.webshop", "serve the shop as web pages"),
 }
