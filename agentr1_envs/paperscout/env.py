@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from agentr1_envs.errors import TaskDataError
-from agentr1_envs.paperscout.libraries import open_library, open_selector
+from agentr1_envs.paperscout.libraries import SELECTORS, open_library, open_selector
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.metrics import Scores, count_scores
 from agentr1_envs.paperscout.official import to_task
@@ -129,6 +131,8 @@ class PaperScoutEnv(ToolEnv):
         ):
             if not 0 < part <= 1:
                 raise ValueError(f"{name}: expected a value in (0, 1], got {part!r}")
+        if selector not in SELECTORS:
+            raise ValueError(f"selector: expected one of {', '.join(SELECTORS)}, got {selector!r}")
         self.reward_rule = RewardRule(
             top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold
         )
@@ -257,25 +261,13 @@ class PaperScoutEnv(ToolEnv):
         return f"Query: {self._task['question']}{limit}\nSteps left: {self.max_steps - step}"
 
     def _make_tools(self) -> list[Tool]:
-        return [
-            Tool(
-                self._search,
-                name="search",
-                description=f"Search the index; returns the best {self.k} papers for a query.",
-            ),
-            Tool(
-                self._expand,
-                name="expand",
-                description="Returns the papers that a paper of the pool cites.",
-            ),
-        ]
+        # Building a schema costs milliseconds; the functions are all that differs between objects.
+        tools = [copy.copy(template) for template in _tool_templates(self.k)]
+        for tool, function in zip(tools, (self._search, self._expand), strict=True):
+            tool.function = function
+        return tools
 
     def _search(self, query: str) -> str:
-        """Search the index.
-
-        Args:
-            query: What to look for, in words.
-        """
         record = self._begin("search", query)
         text = " ".join(query.split())
         if not text or len(text) > MAX_QUERY_CHARS:
@@ -293,11 +285,6 @@ class PaperScoutEnv(ToolEnv):
         return self._finish(record, papers)
 
     def _expand(self, arxiv_id: str) -> str:
-        """Follow the citations of a paper.
-
-        Args:
-            arxiv_id: Identifier of a paper in the pool.
-        """
         record = self._begin("expand", arxiv_id[:64])
         name = base_id(arxiv_id)
         entry = self._pool.entries.get(name)
@@ -401,3 +388,25 @@ class PaperScoutEnv(ToolEnv):
         info = super()._info()
         info["selector"] = self.selector_name
         return info
+
+
+@lru_cache(maxsize=64)
+def _tool_templates(k: int) -> tuple[Tool, Tool]:
+    def search(query: str) -> str:
+        """Search the index.
+
+        Args:
+            query: What to look for, in words.
+        """
+        raise NotImplementedError
+
+    def expand(arxiv_id: str) -> str:
+        """Returns the papers that a paper of the pool cites.
+
+        Args:
+            arxiv_id: Identifier of a paper in the pool.
+        """
+        raise NotImplementedError
+
+    found = f"Searches the index; returns the best {k} papers for a query."
+    return Tool(search, description=found), Tool(expand)

@@ -185,7 +185,9 @@ def evaluate(
     )
     crawled = None
     if any(p.crawled is not None for p, _ in answers):
-        recalls = [set_scores(p.ranked if p.crawled is None else p.crawled, g).recall for p, g in answers]
+        recalls = [
+            set_scores(p.ranked if p.crawled is None else p.crawled, g).recall for p, g in answers
+        ]
         crawled = sum(recalls) / len(recalls)
     missing = sum(name not in predictions for name in gold)
     return Evaluation(len(gold), missing, by_rank, by_threshold, crawled)

@@ -16,7 +16,7 @@ from agentr1_envs.paperscout.world import SPLITS, make_world
 from agentr1_envs.seeding import derive_random
 
 # Part of each generated library's name: raise it when anything that is generated changes.
-VERSION = 1
+VERSION = 2
 DEFAULT_SIZE = 10_000
 
 
@@ -59,7 +59,7 @@ def generate(size: int = DEFAULT_SIZE, seed: int = 0) -> Literature:
     name = library_name(size, seed)
     for split, rows in questions.items():
         derive_random("paperscout", "order", seed, split).shuffle(rows)
-        for number, row in enumerate(rows):
-            row["task_id"] = f"paperscout-{split}-{number:05d}"
-            row["library"] = name
+        for number, question in enumerate(rows):
+            question["task_id"] = f"paperscout-{split}-{number:05d}"
+            question["library"] = name
     return Literature(papers, references, questions)

@@ -118,17 +118,15 @@ def open_selector(name: str, options: Mapping[str, Any] | None, library: PaperLi
     """The selector of a name, shared in this process.
 
     Args:
-        name: ``"gold"``, ``"lexical"``, ``"encoder"`` or ``"llm"``.
+        name: one of `SELECTORS`.
         options: arguments of the selector.
         library: gives the lexical selector how common a term is.
 
     Raises:
-        ValueError: an unknown name or option.
+        ValueError: an unknown option.
         EnvironmentFault: the model of an encoder cannot be loaded.
     """
     given = dict(options or {})
-    if name not in SELECTORS:
-        raise ValueError(f"selector: expected one of {', '.join(SELECTORS)}, got {name!r}")
     key = ("selector", name, json.dumps(given, sort_keys=True), library)
     try:
         return _once(key, lambda: _selector(name, given, library))

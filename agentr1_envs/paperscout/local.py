@@ -17,14 +17,14 @@ from agentr1_envs.paperscout.files import atomic_folder, default_cache_dir
 from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate, library_name
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.papers import Paper
-from agentr1_envs.paperscout.store import PaperStore, write_papers
+from agentr1_envs.paperscout.store import PaperStore, set_index_source, write_papers
 from agentr1_envs.retrieval.base import Document
 from agentr1_envs.retrieval.bm25 import Bm25Index
 from agentr1_envs.task_files import save_rows
 from agentr1_envs.task_set import TaskSet, TaskSource
 
 _PAPERS_KEPT = 65_536
-RETRIEVAL = ("bm25", "dense", "hybrid")
+INDEX = "bm25"
 
 
 class LocalLibrary(PaperLibrary):
@@ -111,25 +111,48 @@ def documents(store: PaperStore) -> Iterator[Document]:
 
 
 def open_index(store: PaperStore) -> Bm25Index:
-    """The index of a folder."""
-    return Bm25Index.in_memory(documents(store), store_text=False)
+    """The index of a folder.
+
+    Raises:
+        TaskDataError: it is missing, damaged, or the index of other papers.
+    """
+    index = Bm25Index.open_shared(store.folder / INDEX)
+    if index.documents != len(store) or index.meta.get("source") != store.index_source:
+        raise TaskDataError(
+            str(store.folder / INDEX), f"the index of the papers beside it ({store.index_source})",
+            value=index.meta.get("source"),
+        )  # fmt: skip
+    return index
 
 
 def write_library(
     folder: Path,
     papers: Sequence[Paper],
     references: Sequence[Sequence[int]],
-    progress: Callable[[str, int], None] | None = None,
+    *,
+    progress: bool = False,
 ) -> str:
     """Writes papers, citations and the index into an existing folder; returns the hash.
 
     Args:
         papers: in the order of their dates.
         references: for each paper the positions of those it cites.
-        progress: told the stage (``"papers"``, ``"index"``) and the papers done in it.
+        progress: show a progress bar for the index.
     """
-    tell = None if progress is None else (lambda done: progress("papers", done))
-    return write_papers(folder, papers, references, tell)
+    write_papers(folder, papers, references)
+    store = PaperStore(folder)
+    # Below some ten thousand papers, starting processes costs more than they save.
+    index = Bm25Index.build(
+        documents(store),
+        folder / INDEX,
+        store_text=False,
+        workers=1 if len(papers) < 30_000 else None,
+        progress=progress,
+        total=len(papers),
+        source=str(folder),
+    )
+    set_index_source(folder, index.source)
+    return store.hash
 
 
 class GeneratedLibrary(LocalLibrary):
@@ -178,12 +201,10 @@ def generated_library(
     return GeneratedLibrary(folder, name)
 
 
-def write_generated(
-    folder: Path, size: int, seed: int, progress: Callable[[str, int], None] | None = None
-) -> None:
+def write_generated(folder: Path, size: int, seed: int, *, progress: bool = False) -> None:
     """Generates a literature into a folder that appears only when it is whole."""
     literature = generate(size, seed)
     with atomic_folder(folder, keep_existing=True) as made:
-        write_library(made, literature.papers, literature.references, progress)
+        write_library(made, literature.papers, literature.references, progress=progress)
         for split, rows in literature.questions.items():
             save_rows(made / f"{split}.jsonl", rows)

@@ -47,7 +47,7 @@ def query_task(row: Mapping[str, Any], number: int, source: str) -> dict[str, An
     task_id = row.get("qid", row.get("task_id", f"query-{number}"))
     if not isinstance(task_id, str | int) or isinstance(task_id, bool) or task_id == "":
         raise TaskDataError(source, "a non-empty str", number, "qid", task_id)
-    task = {
+    task: dict[str, Any] = {
         "task_id": str(task_id),
         "question": " ".join(question.split()),
         "gold": unique_ids(answers),
@@ -102,9 +102,9 @@ def read_dump(
     replaced = total = 0
     names = [str(path) for path in paths]
     for name in names:
-        for number, row in enumerate(iter_rows(name)):
-            stated = _identifier(row, number, name)
-            paper, cited = _paper(row, stated, number, name)
+        for number, line in enumerate(iter_rows(name)):
+            stated = _identifier(line, number, name)
+            paper, cited = _paper(line, stated, number, name)
             version = _version(stated)
             if paper.id in found:
                 known = found[paper.id][0]
@@ -124,11 +124,11 @@ def read_dump(
     unknown = 0
     for row, (_, _, cited) in enumerate(ordered):
         unknown += _link(links, rows, row, cited)
-    for citing, cited in _citation_rows(citations):
+    for citing, names_cited in _citation_rows(citations):
         if citing in rows:
-            unknown += _link(links, rows, rows[citing], cited)
+            unknown += _link(links, rows, rows[citing], names_cited)
         else:
-            unknown += len(cited)
+            unknown += len(names_cited)
     return Dump(
         [paper for _, paper, _ in ordered], [list(link) for link in links], unknown, replaced
     )
@@ -241,10 +241,9 @@ def _citation_rows(
 ) -> Iterator[tuple[str, list[str]]]:
     for path in paths:
         for number, row in enumerate(iter_rows(path)):
+            citing, cited = row.get("id", row.get("arxiv_id")), row.get("references")
             if "citing" in row:
                 citing, cited = row["citing"], [row.get("cited")]
-            else:
-                citing, cited = row.get("id", row.get("arxiv_id")), row.get("references")
             if not isinstance(citing, str) or cited in (None, [None]):
                 expected = '{"citing", "cited"} or {"id", "references"}'
                 raise TaskDataError(str(path), expected, number, value=row)

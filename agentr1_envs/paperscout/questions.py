@@ -7,7 +7,7 @@ each is either written in the question's words or cited by a paper that is.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from agentr1_envs.paperscout.vocabulary import METHODS, SETTINGS
@@ -63,57 +63,50 @@ def topic_questions(topic: Topic, seed: int) -> Iterator[dict[str, Any]]:
     """
     rng = derive_random("paperscout", "questions", seed, topic.index)
     for shape in SHAPES:
-        for parts, wanted in _candidates(topic, shape, rng):
-            row = _question(topic, shape, parts, wanted, rng)
+        for parts in _candidates(topic, shape, rng):
+            row = _question(topic, shape, parts, rng)
             if row is not None:
                 yield row
 
 
-def _candidates(
-    topic: Topic, shape: str, rng: random.Random
-) -> Iterator[tuple[dict[str, Any], Callable[[Fact], bool]]]:
-    """(parts of the question, which papers answer it) for each question of a shape."""
-    if shape == "setting":
-        for s in topic.settings:
-            yield {"setting": s}, lambda f, s=s: f.kind == "work" and f.setting == s
+def _candidates(topic: Topic, shape: str, rng: random.Random) -> Iterator[dict[str, int]]:
+    """The parts of each question of a shape, as indices."""
+    if shape in ("setting", "foundations"):
+        yield from ({"setting": s} for s in topic.settings)
     elif shape == "method":
-        for m in topic.methods:
-            yield {"method": m}, lambda f, m=m: f.method == m
+        yield from ({"method": m} for m in topic.methods)
     elif shape == "since":
-        for m in topic.methods[:3]:
-            year = rng.randrange(2017, 2023)
-            yield (
-                {"method": m, "year": year},
-                lambda f, m=m, year=year: f.method == m and f.date >= year * 10000,
-            )
+        yield from ({"method": m, "year": rng.randrange(2017, 2023)} for m in topic.methods[:3])
     elif shape == "setting_method":
-        for s in topic.settings:
-            m = rng.choice(topic.methods)
-            yield (
-                {"setting": s, "method": m},
-                lambda f, s=s, m=m: f.kind == "work" and f.setting == s and f.method == m,
-            )
+        yield from ({"setting": s, "method": rng.choice(topic.methods)} for s in topic.settings)
     elif shape == "benchmark":
-        for d in range(len(topic.datasets)):
-            m = rng.choice(topic.methods)
-            yield {"dataset": d, "method": m}, lambda f, d=d, m=m: f.dataset == d and f.method == m
-    elif shape == "follow_up":
+        for dataset in range(len(topic.datasets)):
+            yield {"dataset": dataset, "method": rng.choice(topic.methods)}
+    else:
         sources = sorted({f.extends for f in topic.facts if f.extends >= 0})
         for source in rng.sample(sources, min(len(sources), 8)):
-            yield {"source": source}, lambda f, source=source: f.extends == source
-    else:
-        for s in topic.settings:
-            yield {"setting": s}, lambda f, s=s: f.kind == "foundation" and f.setting == s
+            yield {"source": source}
+
+
+def _answers(fact: Fact, shape: str, parts: dict[str, int]) -> bool:
+    """Whether a paper is an answer, dates of the search aside."""
+    return (
+        fact.kind == ("foundation" if shape == "foundations" else "work")
+        and fact.setting == parts.get("setting", fact.setting)
+        and fact.method == parts.get("method", fact.method)
+        and fact.dataset == parts.get("dataset", fact.dataset)
+        and fact.extends == parts.get("source", fact.extends)
+        and fact.date >= parts.get("year", 0) * 10000
+    )
 
 
 def _question(
     topic: Topic,
     shape: str,
-    parts: dict[str, Any],
-    wanted: Callable[[Fact], bool],
+    parts: dict[str, int],
     rng: random.Random,
 ) -> dict[str, Any] | None:
-    answers = [i for i, fact in enumerate(topic.facts) if wanted(fact)]
+    answers = [i for i, fact in enumerate(topic.facts) if _answers(fact, shape, parts)]
     # The date is drawn among the later years, then moved back until the answers are few enough.
     for year in sorted(rng.sample(range(2016, 2026), 4), reverse=True):
         cutoff = year * 10000 + 101
@@ -139,9 +132,9 @@ def _question(
     return None
 
 
-def _named(topic: Topic, parts: dict[str, Any]) -> dict[str, Any]:
+def _named(topic: Topic, parts: dict[str, int]) -> dict[str, Any]:
     """The parts of a question in words."""
-    words = dict(parts)
+    words: dict[str, Any] = dict(parts)
     if "setting" in parts:
         words["setting"] = SETTINGS[parts["setting"]][0]
     if "method" in parts:
@@ -154,7 +147,7 @@ def _named(topic: Topic, parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reachable(
-    topic: Topic, shape: str, parts: dict[str, Any], gold: list[int], cutoff: int
+    topic: Topic, shape: str, parts: dict[str, int], gold: list[int], cutoff: int
 ) -> bool:
     """Whether every answer is open to search, or cited along answers that are (three hops at most).
 

@@ -62,7 +62,7 @@ def write_papers(
     cited_start, cited = _transposed(starts, flat, count)
     identifiers = np.array([paper.id.encode() for paper in papers])
     order = np.argsort(identifiers, kind="stable").astype(np.int32)
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "offsets": offsets,
         "dates": np.fromiter((paper.date for paper in papers), np.int32, count),
         "ids": identifiers[order],
@@ -74,7 +74,7 @@ def write_papers(
     }
     for name, array in arrays.items():
         np.save(path / f"{name}.npy", array, allow_pickle=False)
-    meta = {
+    meta: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "papers": count,
@@ -97,6 +97,12 @@ def _transposed(
     return back, citing[np.argsort(flat, kind="stable")]
 
 
+def set_index_source(folder: Path, source: str) -> None:
+    """Notes which index was made of the papers of a folder."""
+    meta = {**_read_meta(folder), "index": source}
+    (folder / "papers.json").write_text(json.dumps(meta, indent=1) + "\n")
+
+
 class PaperStore:
     """The papers of a folder, by row.
 
@@ -110,6 +116,7 @@ class PaperStore:
         meta = _read_meta(self.folder)
         self.count: int = meta["papers"]
         self.hash: str = meta["hash"]
+        self.index_source: str = meta.get("index", "")
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         for name in _ARRAYS:
             file = self.folder / f"{name}.npy"

@@ -61,7 +61,7 @@ _FOUNDATION_TITLES = (
 )
 _FOUNDATION = (
     "We introduce the {name} and prove that it exists under mild conditions. The error decays as "
-    "the inverse of the count to the power {power}. Two examples of order {order} close "
+    "the inverse of the count to the power {power}. Two instances of order {order} close "
     "the paper.",
     "The {name} is defined and its main properties are derived. A constructive proof gives a "
     "procedure whose cost grows with exponent {power}. Numerical checks up to order {order} agree "

@@ -37,7 +37,7 @@ DOMAINS: tuple[tuple[str, str], ...] = (
     ("chess positions", "board configurations"),
     ("power grid loads", "electric demand"),
     ("translation corpora", "bilingual text"),
-    ("mathematical proofs", "formal derivations"),
+    ("origami patterns", "folding plans"),
     ("music scores", "notated melodies"),
     ("wearable sensor streams", "body-worn signals"),
     ("aerial video", "drone footage"),

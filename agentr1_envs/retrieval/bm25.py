@@ -338,6 +338,14 @@ class Bm25Index(Retriever):
     def __len__(self) -> int:
         return self.documents
 
+    def document_frequency(self, term: str) -> int:
+        """How many documents have an index term (one that `analyze` gives)."""
+        number = self._term_number(term)
+        if number < 0:
+            return 0
+        first, end = self._postings.starts[number : number + 2].tolist()
+        return int(end) - int(first)
+
     def id(self, number: int) -> str:
         """The id of a document."""
         return self._stored.id(range(self.documents)[number])

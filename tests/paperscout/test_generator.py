@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import pytest
 
-from agentr1_envs.paperscout.generator import Literature, generate
+from agentr1_envs.paperscout.generator import VERSION, Literature, generate
 from agentr1_envs.paperscout.questions import MAX_GOLD, MIN_GOLD, SHAPES
 from agentr1_envs.paperscout.selector import QUESTION_WORDS
 from agentr1_envs.retrieval.analyzer import analyze
@@ -42,6 +42,8 @@ def test_same_everywhere() -> None:
         env={"PYTHONHASHSEED": "12345", "PYTHONPATH": ":".join(sys.path)},
     )
     assert other.stdout.strip() == digest(literature())
+    # When this changes on purpose, raise generator.VERSION: folders are named by it.
+    assert (VERSION, digest(literature())[:16]) == (2, "595d6897b6080434")
     assert digest(generate(1500, 0)) != digest(generate(1500, 1))
 
 
