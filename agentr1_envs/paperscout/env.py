@@ -12,7 +12,7 @@ from agentr1_envs.paperscout.libraries import SELECTORS, open_library, open_sele
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.metrics import Scores, count_scores
 from agentr1_envs.paperscout.official import to_task
-from agentr1_envs.paperscout.papers import Paper, base_id
+from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, Paper, base_id
 from agentr1_envs.paperscout.pool import CallRecord, Pool
 from agentr1_envs.paperscout.reward import RewardRule
 from agentr1_envs.task_env import StepOutcome
@@ -30,71 +30,76 @@ answer it, with two tools:
 You are shown the query, the papers of the pool with a relevance score from 0 to 1 and what was \
 done so far. In each reply make one to {calls} calls. Search with different words, expand papers \
 that look central, and do not repeat a query or expand a paper twice. There are {steps} steps; a \
-reply without a call ends the search."""
+reply without a call ends the search. A call looks like this:
+{call}"""
 
 
 class PaperScoutEnv(ToolEnv):
-    """Scholarly search as a sequential decision problem.
+    """Scholarly search: find the papers that answer a query.
 
-    ## Description
-    A query asks for papers ("Which studies use contrastive learning for retrieval of legal
-    contracts?"). The agent builds a pool of papers by searching an index and by following
-    citations. Some answers do not use the query's words: they are reached only by expanding a
-    paper that cites them. Offline by default, over a generated literature; also over an index made
-    by `agentr1 prepare paperscout` and over live services.
+    Description:
+        A query asks for papers ("Which studies use contrastive learning for retrieval of legal
+        contracts?"). The agent builds a pool of papers by searching an index and by following
+        citations. Some answers do not use the query's words: they are reached only by expanding a
+        paper that cites them. Offline by default, over a generated literature of 10,000 papers;
+        also over an index made by ``agentr1 prepare paperscout`` and over live services.
 
-    ## Action
-    A reply with up to `max_calls` tool calls, in the chosen tool format: `search(query)` returns
-    the best `k` papers that are older than the query's date; `expand(arxiv_id)` returns at most
-    `max_references` papers cited by a paper of the pool. A reply without a call ends the episode.
+    Action:
+        Text. Up to `max_calls` tool calls in the wire format `tool_format` names, run in order:
+        ``search(query)`` finds the best `k` papers that are older than the query's date;
+        ``expand(arxiv_id)`` finds at most `max_references` papers cited by a paper of the pool. A
+        reply without a call ends the search.
 
-    ## Observation
-    Rebuilt at each step, so a context that keeps only the last observation loses nothing: the
-    query, the pool as two lists (not expanded, expanded; the best `shown` of each, with
-    identifier, title, score, abstract cut at 400 words), the history of calls, and what was wrong
-    with the last reply.
+    Observation:
+        Rebuilt at each step, so that a context which keeps only the last one loses nothing: the
+        query, the pool as two lists (not expanded, expanded; the best `shown` of each, with
+        identifier, title, score and an abstract cut to `abstract_words`), the history of calls,
+        and what was wrong with the last reply.
 
-    ## Rewards
-    Sum over the calls of a step. A call is worth the relevances of the best `top` papers that it
-    added to the pool, minus `search_cost` or `expand_cost`; papers whose relevance is below `keep`
-    are not added; nothing added is worth 0. A repeated query, an identifier that is not in the
-    pool, or one expanded before is worth `invalid`. With `discrete`, each of the best `top` papers
-    counts 1 from `discrete_threshold` on. Identifiers are compared without version.
+    Rewards:
+        The sum over the calls of a step. A call is worth the relevances of the best `top` papers
+        that it added to the pool, minus `search_cost` or `expand_cost`. Papers with a relevance
+        below `keep` are not added; a call that adds nothing is worth 0. A repeated query, an
+        identifier that is not in the pool, or one that was expanded before is worth `invalid`.
+        With `discrete`, each of the best `top` papers counts 1 if its relevance is at least
+        `discrete_threshold`, else nothing. Identifiers are compared without their version.
 
-    ## Termination
-    A reply without a call terminates ("answered"); `max_steps` (5) truncates. `score` is the F1 of
-    the selected papers (those in the pool with relevance of at least `select_threshold`) against
-    the gold set; `success` is recall of at least `success_recall`.
+    Termination:
+        Terminated by a reply without a call (stop_reason "answered"). Truncated by max_steps
+        (default 5) or max_errors. `score` is the F1 of the selected papers (those in the pool with
+        a relevance of at least `select_threshold`) against the gold set; `success` means a recall
+        of at least `success_recall`.
 
-    ## Arguments
-    Args:
-        library: ``"generated"``, a folder made by `agentr1 prepare paperscout`, ``"arxiv"`` or
-            ``"semantic_scholar"``.
-        library_options: further arguments of the library (a dict of JSON values): ``size`` and
-            ``seed`` of the generated one; ``cache_path``, ``offline``, ``timeout``, ``tries`` and
-            others of the live ones.
-        selector: what judges relevance: ``"gold"``, ``"lexical"``, ``"encoder"`` or ``"llm"``; see
-            `agentr1_envs.paperscout.selector`.
-        selector_options: further arguments of the selector (a dict of JSON values).
-        top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold: constants of
-            the reward, see above.
-        k: papers returned by one search.
-        max_references: papers returned by one expansion.
-        select_threshold: relevance from which a paper counts as selected.
-        success_recall: recall from which an episode is a success.
-        shown: papers of each list in the observation.
-        **kwargs: see `ToolEnv` and `TextTaskEnv`; `tasks` may be a query file as it is published
+    Arguments:
+        library: "generated", a folder made by ``agentr1 prepare paperscout``, "arxiv" or
+            "semantic_scholar" (the live services).
+        library_options: Further arguments of the library, JSON values: ``size`` and ``seed`` of
+            the generated one; ``cache_path``, ``offline``, ``timeout``, ``tries`` and others of
+            the live ones.
+        selector: What judges relevance: "gold", "lexical", "encoder" or "llm".
+        selector_options: Further arguments of the selector, JSON values.
+        top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold: The constants
+            of the reward.
+        k: Papers found by one search.
+        max_references: Papers found by one expansion.
+        select_threshold: Relevance from which a paper counts as selected.
+        success_recall: Recall from which an episode is a success.
+        shown: Papers of each list in the observation.
+        abstract_words: Words of each abstract in the observation.
+        max_calls: Most calls run from one reply.
+        others: See `ToolEnv` and `TextTaskEnv`. `tasks` may be a query file as it is published
             (AutoScholarQuery, RealScholarQuery).
 
-    ## Tasks
-    Rows with ``task_id``, ``question``, ``gold`` (identifiers) and ``cutoff`` (YYYYMMDD; only
-    earlier papers are found). ``gold`` may be empty unless the selector is ``"gold"``; the score is
-    0 then. The generated literature has seven kinds of question; no topic and no domain is in two
-    splits.
+    Tasks:
+        Rows with ``task_id``, ``question``, ``gold`` (identifiers) and ``cutoff`` (YYYYMMDD; only
+        earlier papers are found). ``gold`` may be empty unless the selector is "gold"; the score
+        is 0 then. The embedded panel has seven kinds of question; no topic and no domain is in two
+        splits.
 
-    ## References
-    PaperScout (2026), whose process reward this is; He et al. 2025, "PaSa: An LLM Agent for
-    Comprehensive Academic Paper Search", for the query sets and the metrics.
+    References:
+        PaperScout, for the task, the observation and the process reward; PaSa (He et al. 2025,
+        "PaSa: An LLM Agent for Comprehensive Academic Paper Search"), for the query sets and the
+        metrics.
     """
 
     default_max_steps: ClassVar[int] = 5
@@ -119,12 +124,15 @@ class PaperScoutEnv(ToolEnv):
         select_threshold: float = 0.5,
         success_recall: float = 0.8,
         shown: int = 10,
+        abstract_words: int = ABSTRACT_WORDS,
         max_calls: int = 5,
         **kwargs: Any,
     ) -> None:
         for name, value in (("k", k), ("max_references", max_references), ("shown", shown)):
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value!r}")
+        if abstract_words < 0:
+            raise ValueError(f"abstract_words: expected at least 0, got {abstract_words!r}")
         for name, part in (
             ("select_threshold", select_threshold),
             ("success_recall", success_recall),
@@ -136,7 +144,8 @@ class PaperScoutEnv(ToolEnv):
         self.reward_rule = RewardRule(
             top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold
         )
-        self.k, self.max_references, self.shown = k, max_references, shown
+        self.k, self.max_references = k, max_references
+        self.shown, self.abstract_words = shown, abstract_words
         self.select_threshold, self.success_recall = select_threshold, success_recall
         self.library_name, self._library_options = library, dict(library_options or {})
         self.selector_name, self._selector_options = selector, dict(selector_options or {})
@@ -214,7 +223,11 @@ class PaperScoutEnv(ToolEnv):
     @property
     def system_prompt(self) -> str:
         return _PROMPT.format(
-            k=self.k, references=self.max_references, calls=self.max_calls, steps=self.max_steps
+            k=self.k,
+            references=self.max_references,
+            calls=self.max_calls,
+            steps=self.max_steps,
+            call=self.render_calls([ToolCall("search", {"query": "graph neural networks"})]),
         )
 
     @property
@@ -244,7 +257,7 @@ class PaperScoutEnv(ToolEnv):
         self._task = task
         self._gold = frozenset(base_id(name) for name in task.get("gold", ()))
         self._cutoff: int | None = task.get("cutoff")
-        self._pool = Pool(self.shown)
+        self._pool = Pool(self.shown, self.abstract_words)
         self._pending: list[CallRecord] = []
         self._counts = {"search": 0, "expand": 0, "repeats": 0}
         self._hits = self._selected = self._seen_gold = 0

@@ -95,9 +95,15 @@ class Paper:
     row: int = -1
 
     @cached_property
-    def short_abstract(self) -> str:
-        """The abstract as the observation shows it: one line of at most 400 words."""
-        return cut_words(self.abstract, ABSTRACT_WORDS)
+    def _short(self) -> dict[int, str]:
+        return {}
+
+    def shortened(self, words: int = ABSTRACT_WORDS) -> str:
+        """The abstract on one line, cut to a number of words; kept, as it is shown many times."""
+        text = self._short.get(words)
+        if text is None:
+            text = self._short[words] = cut_words(self.abstract, words)
+        return text
 
     @property
     def text(self) -> str:

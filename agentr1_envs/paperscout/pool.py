@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentr1_envs.paperscout.papers import Paper
+from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, Paper
 
 _QUERY_SHOWN = 200
 
@@ -54,10 +54,11 @@ class Pool:
 
     Args:
         shown: how many papers of each list the observation shows.
+        words: words of each abstract that it shows.
     """
 
-    def __init__(self, shown: int = 10) -> None:
-        self.shown = shown
+    def __init__(self, shown: int = 10, words: int = ABSTRACT_WORDS) -> None:
+        self.shown, self.words = shown, words
         self.entries: dict[str, Entry] = {}
         self.seen: set[str] = set()
         self.queries: set[str] = set()
@@ -119,7 +120,7 @@ class Pool:
                 continue
             some = f"best {self.shown} of {count}" if count > self.shown else str(count)
             parts.append(f"{title} ({some}):")
-            parts.extend([entry_text(self._by_number[number]) for _, number in keys[: self.shown]])
+            parts.extend([self._entry_text(number) for _, number in keys[: self.shown]])
         if self._lines:
             parts.append("History:\n" + "\n".join(self._lines))
         else:
@@ -127,11 +128,12 @@ class Pool:
         parts.extend(notes)
         return "\n\n".join(parts)
 
-
-def entry_text(entry: Entry) -> str:
-    """A paper as the observation shows it."""
-    paper = entry.paper
-    return f"[{paper.id}] {paper.title} (score {entry.score:.2f})\n{paper.short_abstract}"
+    def _entry_text(self, number: int) -> str:
+        entry = self._by_number[number]
+        paper = entry.paper
+        abstract = paper.shortened(self.words) if self.words else ""
+        line = f"[{paper.id}] {paper.title} (score {entry.score:.2f})"
+        return f"{line}\n{abstract}" if abstract else line
 
 
 def history_line(record: CallRecord) -> str:
