@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -209,9 +209,8 @@ class HotpotQAEnv(ToolEnv):
         self._missing: dict[str, list[str]] = {}
         for fact in facts:
             self._missing.setdefault(fact["title"], []).append(fact.get("text", "").strip())
-        self._supporting = frozenset(self._missing)
         self._facts_total, self._facts_seen = len(facts), 0
-        self._seen: list[str] = []
+        self._seen: set[str] = set()
         self._seen_supporting = 0
         self._queries: set[str] = set()
         self._searches = self._repeated = 0
@@ -259,7 +258,7 @@ class HotpotQAEnv(ToolEnv):
 
     def _anchor_state(self) -> str:
         # What decides what the agent can know and earn: the passages seen and the answer given.
-        return "\x1f".join((*self._seen, f"\x1e{self._answer}"))
+        return "\x1f".join((*sorted(self._seen), f"\x1e{self._answer}"))
 
     def _metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {
@@ -299,30 +298,32 @@ class HotpotQAEnv(ToolEnv):
         found = self.retriever.search(query, self.top_k)
         if not found:
             return "No passage matches this query. Try other words."
-        return "\n".join([self._show(i, passage) for i, passage in enumerate(found, 1)])
+        return self._show(found)
 
     def _lookup(self, title: str) -> str:
         from agentr1_envs.hotpotqa.corpus import find_title
 
         passage, similar = find_title(self.retriever, title)
         if passage is not None:
-            return self._show(1, passage)
+            return self._show([passage])
         hint = "; ".join(similar) or "none"
         raise ToolError(f"there is no passage titled {title[:200]!r}. Similar: {hint}", "no_title")
 
-    def _show(self, number: int, passage: Passage) -> str:
-        text, title = passage.text, passage.title
-        if len(text) > self.max_passage_chars:
-            text = cut_words(text, self.max_passage_chars)
-        place = bisect_left(self._seen, passage.id)
-        new = place == len(self._seen) or self._seen[place] != passage.id
-        if new:
-            self._seen.insert(place, passage.id)
-        if title in self._supporting:
-            self._note_support(passage, text, new)
-        if "\n" in text:
-            text = " ".join(text.split())
-        return f"{number}. {title}\n{text}"
+    def _show(self, found: Sequence[Passage]) -> str:
+        lines: list[str] = []
+        for number, passage in enumerate(found, 1):
+            name, title, text, _ = passage
+            if len(text) > self.max_passage_chars:
+                text = cut_words(text, self.max_passage_chars)
+            new = name not in self._seen
+            if new:
+                self._seen.add(name)
+            if title in self._missing:
+                self._note_support(passage, text, new)
+            if "\n" in text:
+                text = " ".join(text.split())
+            lines.append(f"{number}. {title}\n{text}")
+        return "\n".join(lines)
 
     def _note_support(self, passage: Passage, shown: str, new: bool) -> None:
         title = passage.title
