@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agentr1_envs.retrieval import Bm25Index, Passage
 
+_SMALL_CORPUS = 16 << 20  # bytes
 RETRIEVERS = ("bm25", "dense", "hybrid")
 
 
@@ -75,11 +77,14 @@ def index_path(corpus: str | os.PathLike[str]) -> Path:
     return path.with_name(f"{path.name}.bm25")
 
 
-def open_index(corpus: str | os.PathLike[str], *, progress: bool = True) -> Bm25Index:
+def open_index(corpus: str | os.PathLike[str], *, progress: bool | None = None) -> Bm25Index:
     """The BM25 index of a corpus file, one object a process; built first where it is missing.
 
     An index that was built from other content (the file was edited or replaced) is built anew.
     Processes that need the same index wait for the one that builds it.
+
+    Args:
+        progress: show a bar while building; None shows it in a terminal only.
 
     Raises:
         TaskDataError: a corpus row has no text or repeats an id, the corpus is empty, or what
@@ -89,11 +94,18 @@ def open_index(corpus: str | os.PathLike[str], *, progress: bool = True) -> Bm25
     from agentr1_envs.retrieval.store import build_lock
 
     path = index_path(corpus)
+    if progress is None:
+        progress = sys.stdout.isatty()
     if not _is_current(corpus, path):
         with build_lock(path.with_name(f"{path.name}.corpus")):
             if not _is_current(corpus, path):
                 built = Bm25Index.build(
-                    read_corpus(corpus), path, progress=progress, source=str(corpus)
+                    read_corpus(corpus),
+                    path,
+                    # Starting processes costs more than a small corpus is worth.
+                    workers=1 if os.path.getsize(corpus) < _SMALL_CORPUS else None,
+                    progress=progress,
+                    source=str(corpus),
                 )
                 _write_stamp(corpus, path, built.source)
     return Bm25Index.open_shared(path, source=_read_stamp(path).get("index"))

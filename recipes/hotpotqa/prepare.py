@@ -94,7 +94,7 @@ def main(args: argparse.Namespace) -> int:
     for split, tasks in panels.items():
         write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
     if not args.no_index:
-        open_index(corpus)
+        open_index(corpus, progress=True)
     _report(panels, folder, corpus, count, skipped)
     return 0
 
@@ -212,7 +212,8 @@ def _wiki_files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
                     with bz2.open(packed) as handle:
                         yield f"{path}:{member.name}", handle
     except tarfile.TarError as error:
-        raise TaskDataError(str(path), f"a tar archive of .bz2 files ({error})") from None
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise TaskDataError(str(path), f"a tar archive of .bz2 files ({reason})") from None
 
 
 class _progress:
