@@ -1,0 +1,381 @@
+"""From the text of a game (PDDL problem, domain, grammar) to a :class:`CompiledGame`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from weakref import WeakValueDictionary
+
+from agentr1_envs.alfworld.game import CompiledGame, UnreachableGoal, entity_names
+from agentr1_envs.alfworld.goal import (
+    DYNAMIC,
+    FLAG_PREDICATES,
+    Atom,
+    Case,
+    Goal,
+    goal_blocks,
+    solutions,
+)
+from agentr1_envs.alfworld.grammar import Wording, parse_grammar, plain_text, split_goal
+from agentr1_envs.alfworld.pddl import Problem, UnsupportedGame, parse_problem
+from agentr1_envs.alfworld.wording import DEFAULT_WORDING, KNOWN_DOMAINS, KNOWN_SKELETONS
+
+# Predicate -> types of its arguments, as the ALFRED domain declares them.
+PREDICATES: dict[str, tuple[str, ...]] = {
+    "atlocation": ("agent", "location"),
+    "receptacleatlocation": ("receptacle", "location"),
+    "objectatlocation": ("object", "location"),
+    "openable": ("receptacle",),
+    "opened": ("receptacle",),
+    "inreceptacle": ("object", "receptacle"),
+    "isreceptacleobject": ("object",),
+    "inreceptacleobject": ("object", "object"),
+    "isreceptacleobjectfull": ("object",),
+    "wasinreceptacle": ("object", "receptacle"),
+    "checked": ("receptacle",),
+    "examined": ("location",),
+    "receptacletype": ("receptacle", "rtype"),
+    "cancontain": ("rtype", "otype"),
+    "objecttype": ("object", "otype"),
+    "holds": ("agent", "object"),
+    "holdsany": ("agent",),
+    "holdsanyreceptacleobject": ("agent",),
+    "full": ("receptacle",),
+    "isclean": ("object",),
+    "cleanable": ("object",),
+    "ishot": ("object",),
+    "heatable": ("object",),
+    "iscool": ("object",),
+    "coolable": ("object",),
+    "pickupable": ("object",),
+    "moveable": ("object",),
+    "toggleable": ("object",),
+    "ison": ("object",),
+    "istoggled": ("object",),
+    "sliceable": ("object",),
+    "issliced": ("object",),
+}
+Facts = dict[str, list[tuple[str, ...]]]
+
+_strong: OrderedDict[bytes, CompiledGame] = OrderedDict()
+_live: WeakValueDictionary[bytes, CompiledGame] = WeakValueDictionary()
+_lock = threading.Lock()
+STRONG_CACHE = 256
+
+
+def domain_hash(domain: str) -> str:
+    """SHA-256 of a PDDL domain, comments, case and spacing aside."""
+    words = re.findall(r"[()]|[^\s()]+", re.sub(r";[^\n]*", "", domain).lower())
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _domain_has_help(domain: str) -> bool:
+    digest = domain_hash(domain)
+    if digest not in KNOWN_DOMAINS:
+        raise UnsupportedGame(f"the PDDL domain (hash {digest[:12]}) is not a known ALFRED domain")
+    return KNOWN_DOMAINS[digest]
+
+
+def wording_of(domain: str, grammar: str) -> tuple[Wording, str]:
+    """Recognise a game's domain and grammar.
+
+    Returns:
+        (wording, the goal's sentence as it is shown).
+
+    Raises:
+        UnsupportedGame: either is unknown.
+    """
+    bare, goal_text = split_goal(grammar)
+    digest, wording = parse_grammar(bare)
+    if digest not in KNOWN_SKELETONS:
+        raise UnsupportedGame(f"the grammar (hash {digest[:12]}) is not a known ALFWorld grammar")
+    if _domain_has_help(domain) and not wording.has_help:
+        raise UnsupportedGame("the domain has the action 'help', the grammar does not")
+    if wording.has_help and not _domain_has_help(domain):
+        wording = wording.without_help()
+    return wording, goal_text
+
+
+def compile_game(
+    pddl_problem: str,
+    *,
+    goal: str | None = None,
+    domain: str | None = None,
+    grammar: str | None = None,
+) -> CompiledGame:
+    """Compile a game, or return the copy that some environment already plays.
+
+    Args:
+        pddl_problem: text of the problem.
+        goal: the task's sentence, for a game that brings no grammar of its own; the wording is
+            then that of ALFWorld 0.4.
+        domain, grammar: texts that the game embeds; both or neither.
+
+    Raises:
+        UnsupportedGame: the game is outside what the state engine knows.
+        UnreachableGoal: no sequence of commands can reach the goal.
+    """
+    key = hashlib.sha256(
+        "\0".join((pddl_problem, goal or "", domain or "", grammar or "")).encode()
+    ).digest()
+    with _lock:
+        game = _live.get(key)
+        if game is not None:
+            if key in _strong:
+                _strong.move_to_end(key)
+            return game
+    if domain is not None and grammar is not None:
+        wording, text = wording_of(domain, grammar)
+    elif goal is not None:
+        wording, text = DEFAULT_WORDING, plain_text(f"Your task is to: {goal}.")
+    else:
+        raise ValueError("a game needs either its goal or its own domain and grammar")
+    game = _Compiler(parse_problem(pddl_problem)).compile(wording, text)
+    with _lock:
+        game = _live.setdefault(key, game)
+        _strong[key] = game
+        while len(_strong) > STRONG_CACHE:
+            _strong.popitem(last=False)
+    return game
+
+
+class _Compiler:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.facts = self._group()
+        mentioned = {name for fact in problem.facts for name in fact[1:]}
+        self.names = entity_names(mentioned)
+        self.of_type: dict[str, list[str]] = defaultdict(list)
+        for entity in sorted(mentioned):
+            self.of_type[problem.types[entity]].append(entity)
+        self.index: dict[str, int] = {}
+        for kind in ("object", "receptacle", "location"):
+            self.index.update((e, i) for i, e in enumerate(self.of_type[kind]))
+
+    def _group(self) -> Facts:
+        """Facts by predicate, checked against the domain's declarations."""
+        types = self.problem.types
+        groups: Facts = defaultdict(list)
+        for fact in dict.fromkeys(self.problem.facts):
+            signature = PREDICATES.get(fact[0])
+            if signature is None or len(signature) != len(fact) - 1:
+                raise UnsupportedGame(f"the fact ({' '.join(fact)}) is not of the ALFRED domain")
+            for name, kind in zip(fact[1:], signature, strict=True):
+                if types.get(name) != kind:
+                    raise UnsupportedGame(
+                        f"the fact ({' '.join(fact)}) needs {name!r} to be a declared {kind}"
+                    )
+            groups[fact[0]].append(fact[1:])
+        return groups
+
+    def bits(self, predicate: str) -> int:
+        bits = 0
+        for row in self.facts[predicate]:
+            bits |= 1 << self.index[row[0]]
+        return bits
+
+    def typed(self, predicate: str) -> dict[str, set[str]]:
+        """Entity -> its types."""
+        out: dict[str, set[str]] = defaultdict(set)
+        for entity, kind in self.facts[predicate]:
+            out[entity].add(kind)
+        return out
+
+    def compile(self, wording: Wording, goal_text: str) -> CompiledGame:
+        facts, index = self.facts, self.index
+        objects, receptacles = self.of_type["object"], self.of_type["receptacle"]
+        if len(self.of_type["agent"]) != 1 or len(facts["atlocation"]) != 1:
+            raise UnsupportedGame("the game does not have exactly one agent at one location")
+        held = [index[o] for _, o in facts["holds"]]
+        if len(held) > 1 or len(held) != len(facts["holdsany"]):
+            raise UnsupportedGame("the game starts with an odd set of held objects")
+        location_of = [-1] * len(receptacles)
+        receptacles_at: dict[int, list[int]] = defaultdict(list)
+        for receptacle, location in sorted(facts["receptacleatlocation"]):
+            r = index[receptacle]
+            if location_of[r] != -1:
+                raise UnsupportedGame(f"the receptacle {receptacle!r} has two locations")
+            location_of[r] = index[location]
+            receptacles_at[index[location]].append(r)
+        self.location_of = location_of
+        receptacle_types, object_types = self.typed("receptacletype"), self.typed("objecttype")
+
+        def of_kind(types: dict[str, set[str]], *kinds: str) -> int:
+            return sum(1 << index[e] for e, found in types.items() if found.intersection(kinds))
+
+        may_hold: dict[str, set[str]] = defaultdict(set)  # otype -> rtypes
+        for rtype, otype in facts["cancontain"]:
+            may_hold[otype].add(rtype)
+        takers = {  # otype -> receptacle bits
+            otype: of_kind(receptacle_types, *rtypes) for otype, rtypes in may_hold.items()
+        }
+        accepts = []
+        for entity in objects:
+            bits = 0
+            for otype in object_types.get(entity, ()):
+                bits |= takers.get(otype, 0)
+            accepts.append(bits)
+        contents: list[list[int]] = [[] for _ in receptacles]
+        for inside, receptacle in facts["inreceptacle"]:
+            contents[index[receptacle]].append(index[inside])
+        inner: dict[int, list[int]] = {index[o]: [] for (o,) in facts["isreceptacleobject"]}
+        for inside, outside in sorted(facts["inreceptacleobject"]):
+            if index[outside] in inner and inside != outside:
+                inner[index[outside]].append(index[inside])
+        flags = [0] * 6
+        for predicate, word in FLAG_PREDICATES.items():
+            flags[word] = self.bits(predicate)
+        names = self.names
+        goto = {
+            sys.intern(wording.commands["gotolocation"] % names[e]): r
+            for r, e in enumerate(receptacles)
+            if location_of[r] != -1
+        }
+        game = CompiledGame(
+            wording=wording,
+            goal_text=goal_text,
+            goal=Goal((), frozenset()),
+            object_ids=tuple(map(sys.intern, objects)),
+            receptacle_ids=tuple(map(sys.intern, receptacles)),
+            objects=tuple(names[e] for e in objects),
+            receptacles=tuple(names[e] for e in receptacles),
+            object_types=tuple(_one_type(object_types.get(e)) for e in objects),
+            receptacle_types=tuple(_one_type(receptacle_types.get(e)) for e in receptacles),
+            location_names=tuple(names[e] for e in self.of_type["location"]),
+            location_of=tuple(location_of),
+            receptacles_at={at: tuple(rs) for at, rs in receptacles_at.items()},
+            goto=goto,
+            goto_sorted=tuple(sorted(goto)),
+            openable_bits=self.bits("openable"),
+            sink_bits=of_kind(receptacle_types, "sinkbasintype"),
+            microwave_bits=of_kind(receptacle_types, "microwavetype"),
+            fridge_bits=of_kind(receptacle_types, "fridgetype"),
+            accepts=tuple(accepts),
+            pickupable_bits=self.bits("pickupable"),
+            cleanable_bits=self.bits("cleanable"),
+            heatable_bits=self.bits("heatable"),
+            coolable_bits=self.bits("coolable"),
+            toggleable_bits=self.bits("toggleable"),
+            sliceable_bits=self.bits("sliceable"),
+            knife_bits=of_kind(object_types, "knifetype", "butterknifetype"),
+            inner={o: tuple(inside) for o, inside in inner.items()},
+            start_location=index[facts["atlocation"][0][1]],
+            start_held=held[0] if held else -1,
+            start_opened=self.bits("opened"),
+            start_contents=tuple(tuple(sorted(c)) for c in contents),
+            start_flags=tuple(flags),
+            start_places=frozenset((index[o], index[at]) for o, at in facts["objectatlocation"]),
+        )
+        game.goal = self._goal(game)
+        return game
+
+    # -- the goal ----------------------------------------------------------------------------
+
+    def _goal(self, game: CompiledGame) -> Goal:
+        self._reach(game)
+        blocks, watched = [], set()
+        for variables, atoms in goal_blocks(self.problem.goal):
+            for atom in atoms:
+                if atom[0] == "checked" or atom[0] not in {*PREDICATES, "!="}:
+                    raise UnsupportedGame(f"the goal uses the predicate {atom[0]!r}")
+                if atom[0] != "!=" and len(atom) - 1 != len(PREDICATES[atom[0]]):
+                    raise UnsupportedGame(f"the goal uses {atom[0]!r} with {len(atom) - 1} terms")
+            cases = {
+                case
+                for solution in solutions(variables, atoms, self._domain_of, self._possible)
+                for case in self._cases(solution)
+            }
+            if not cases:
+                raise UnreachableGoal(
+                    f"the goal ({game.goal_text!r}) cannot be reached: no objects, receptacles and "
+                    "commands make its facts true"
+                )
+            blocks.append(tuple(sorted(cases)))
+            watched.update(a[0] for a in atoms if a[0] in DYNAMIC)
+        return Goal(tuple(blocks), frozenset(watched))
+
+    def _domain_of(self, kind: str) -> list[str]:
+        if kind == "object":  # the root of the type tree: everything is an object
+            return [e for group in self.of_type.values() for e in group]
+        return self.of_type[kind]
+
+    def _reach(self, game: CompiledGame) -> None:
+        """Facts that are, or in the planner's relaxed sense can become, true."""
+        self.static = {(p, *row) for p, rows in self.facts.items() for row in rows}
+        agent = self.of_type["agent"][0]
+        reachable = set(self.static)
+        objects, receptacles = game.object_ids, game.receptacle_ids
+        usable = [r for r in range(len(receptacles)) if game.location_of[r] != -1]
+        locations = self.of_type["location"]
+        reachable.update(("atlocation", agent, locations[at]) for at in game.receptacles_at)
+        here = {game.start_location, *game.receptacles_at}
+        usable_bits = sum(1 << r for r in usable)
+        knife = False
+        found = {o for r in usable for o in game.start_contents[r]}
+        for o, name in enumerate(objects):
+            bit = 1 << o
+            inside = o in found
+            holdable = o == game.start_held or (inside and bool(game.pickupable_bits & bit))
+            if holdable:
+                reachable.update({("holds", agent, name), ("holdsany", agent)})
+                for r in usable:
+                    if game.accepts[o] >> r & 1:
+                        reachable.add(("inreceptacle", name, receptacles[r]))
+                        at = locations[game.location_of[r]]
+                        reachable.add(("objectatlocation", name, at))
+                        inside = True
+                for able, place, fact in (
+                    (game.cleanable_bits, game.sink_bits, "isclean"),
+                    (game.heatable_bits, game.microwave_bits, "ishot"),
+                    (game.coolable_bits, game.fridge_bits, "iscool"),
+                ):
+                    if able & bit and place & usable_bits:
+                        reachable.add((fact, name))
+                knife = knife or bool(game.knife_bits & bit)
+            if inside and game.toggleable_bits & bit:
+                reachable.update({("istoggled", name), ("ison", name)})
+        if knife:
+            for fact in list(reachable):
+                if fact[0] == "objectatlocation" and self.index[fact[2]] in here:
+                    if game.sliceable_bits >> self.index[fact[1]] & 1:
+                        reachable.add(("issliced", fact[1]))
+        reachable.update(
+            ("opened", receptacles[r]) for r in usable if game.openable_bits >> r & 1
+        )
+        self.reachable = reachable
+
+    def _possible(self, atom: Atom) -> bool:
+        return atom in (self.reachable if atom[0] in DYNAMIC else self.static)
+
+    def _cases(self, solution: list[Atom]) -> Iterable[Case]:
+        index = self.index
+        flags = [0] * 6
+        inside: set[tuple[int, int]] = set()
+        held = location = -1
+        for predicate, *args in solution:
+            if predicate in FLAG_PREDICATES:
+                flags[FLAG_PREDICATES[predicate]] |= 1 << index[args[0]]
+            elif predicate == "inreceptacle":
+                inside.add((index[args[0]], index[args[1]]))
+            elif predicate == "holds":
+                if held not in (-1, index[args[1]]):
+                    return
+                held = index[args[1]]
+            elif predicate == "atlocation":
+                if location not in (-1, index[args[1]]):
+                    return
+                location = index[args[1]]
+            elif predicate in DYNAMIC:
+                raise UnsupportedGame(f"the goal uses the predicate {predicate!r}")
+        words = tuple((word, bits) for word, bits in enumerate(flags) if bits)
+        yield Case(words, tuple(sorted(inside)), held, location)
+
+
+def _one_type(types: set[str] | None) -> str:
+    return min(types).removesuffix("type") if types else ""

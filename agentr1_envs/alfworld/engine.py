@@ -1,0 +1,461 @@
+"""The state engine: ALFWorld's commands on integer tables, with TextWorld's words.
+
+It plays the ALFRED domain of ALFWorld exactly as TextWorld 1.7 and Fast Downward do, oddities
+included, because agents are trained and compared on those:
+
+* ``examine`` reaches receptacles that one stands at, and objects only while they are held;
+* there is no ``go to`` a receptacle at the location where one already is;
+* ``look`` before the first move sees nothing, although the introduction lists everything;
+* ``use`` always turns on; heating, cooling and cleaning need no open appliance;
+* ``slice`` needs the object to be at the location in the planner's sense (``objectAtLocation``);
+* an object that was taken out of one of two receptacles that share a location, and put into the
+  other, is also "next to" the player.
+"""
+
+from __future__ import annotations
+
+from agentr1_envs.alfworld.game import CompiledGame
+from agentr1_envs.alfworld.goal import CLEAN, COOL, HOT, ON, SLICED, TOGGLED
+
+NOTHING = "Nothing happens."
+
+# Kinds of commands. Those up to _QUIET change nothing.
+(
+    _LOOK,
+    _INVENTORY,
+    _HELP,
+    _EXAMINE_RECEPTACLE,
+    _EXAMINE_OBJECT,
+    _QUIET,
+    _OPEN,
+    _CLOSE,
+    _TAKE,
+    _PUT,
+    _CLEAN,
+    _HEAT,
+    _COOL,
+    _USE,
+    _SLICE,
+) = range(15)
+
+# What a command may change, by the names of facts that a goal looks at.
+_CHANGES = {
+    _TAKE: frozenset({"inreceptacle", "holds", "holdsany"}),
+    _PUT: frozenset({"inreceptacle", "holds", "holdsany"}),
+    _CLEAN: frozenset({"isclean"}),
+    _HEAT: frozenset({"ishot", "iscool"}),
+    _COOL: frozenset({"ishot", "iscool"}),
+    _USE: frozenset({"istoggled", "ison"}),
+    _SLICE: frozenset({"issliced"}),
+}
+
+# examineObject.feedback: (clean, hot, cool, sliced) -> alternative, first match as in the grammar.
+_EXAMINE_CASES = (
+    (("clean", "hot", "sliced"), 1),
+    (("clean", "cool", "sliced"), 2),
+    (("clean", "sliced"), 3),
+    (("hot", "sliced"), 4),
+    (("cool", "sliced"), 5),
+    (("clean", "hot"), 6),
+    (("clean", "cool"), 7),
+    (("hot",), 8),
+    (("clean",), 9),
+    (("cool",), 10),
+)
+
+
+def _examine_table() -> tuple[int, ...]:
+    """Index clean + 2 hot + 4 cool + 8 sliced -> alternative, 0 where none applies."""
+    names = ("clean", "hot", "cool", "sliced")
+    table = []
+    for bits in range(16):
+        holds = {n for i, n in enumerate(names) if bits >> i & 1}
+        table.append(next((alt for need, alt in _EXAMINE_CASES if holds.issuperset(need)), 0))
+    return tuple(table)
+
+
+_EXAMINE = _examine_table()
+
+
+class StateEngine:
+    """One playthrough of a compiled game.
+
+    Instances are independent (any number of threads may each use their own); the game is shared.
+    Call :meth:`reset` first.
+
+    Attributes:
+        game: the compiled game.
+        won: whether the goal holds now.
+    """
+
+    __slots__ = (
+        "_contents",
+        "_flags",
+        "_held",
+        "_left",
+        "_location",
+        "_opened",
+        "_places",
+        "_table",
+        "game",
+        "moves",
+        "won",
+    )
+
+    def __init__(self, game: CompiledGame) -> None:
+        self.game = game
+        self._restart()
+
+    def _restart(self) -> None:
+        game = self.game
+        self._location = game.start_location
+        self._held = game.start_held
+        self._opened = game.start_opened
+        self._contents = list(game.start_contents)
+        self._flags = list(game.start_flags)
+        self._places: frozenset[tuple[int, int]] = game.start_places
+        # (object, receptacle) pairs that the engine knows to be false because the object was
+        # taken out; pairs that were never true are not in it.
+        self._left: frozenset[tuple[int, int]] = frozenset()
+        self._table: dict[str, tuple[int, int, int]] | None = None
+        self.moves = 0
+        self.won = self._goal_holds()
+
+    # -- playing -----------------------------------------------------------------------------
+
+    def reset(self) -> str:
+        """Start over; returns the introduction with the goal."""
+        self._restart()
+        game = self.game
+        if not game.intro:
+            say = game.wording.say
+            at = game.receptacles_at.get(self._location)
+            if at:
+                text = self._look()
+            else:
+                names = [
+                    say["overview(r)"][0] % ("a", name)
+                    for r, name in enumerate(game.receptacles)
+                    if game.location_of[r] != -1
+                ]
+                listed = (
+                    say["list_appliances"][0] % self._list(names)
+                    if names
+                    else say["list_appliances"][1]
+                )
+                text = say["look.feedback"][1] % listed
+            game.intro = say["intro"][0] % (text, game.goal_text)
+        return game.intro
+
+    def step(self, command: str) -> str:
+        """Carry out a command; returns what the engine says."""
+        command = command.strip()
+        table = self._table
+        if table is None:
+            table = self._commands()
+        entry = table.get(command)
+        if entry is None:
+            receptacle = self.game.goto.get(command)
+            if receptacle is None or self.game.location_of[receptacle] == self._location:
+                return NOTHING
+            return self._go(receptacle)
+        self.moves += 1
+        kind, o, r = entry
+        if kind < _QUIET:
+            return self._observe(kind, o, r)
+        return self._change(kind, o, r)
+
+    def admissible(self) -> list[str]:
+        """The commands that do something now, sorted."""
+        table = self._table
+        if table is None:
+            table = self._commands()
+        listed = list(table)
+        listed += self.game.goto_lists.get(self._location) or self._goto_list()
+        listed.sort()
+        return listed
+
+    @property
+    def done(self) -> bool:
+        """Whether the game ended; TextWorld ends it exactly when the goal holds."""
+        return self.won
+
+    @property
+    def score(self) -> int:
+        """1 while the goal holds, else 0."""
+        return int(self.won)
+
+    # -- the state ---------------------------------------------------------------------------
+
+    def state_key(self) -> str:
+        """Text that is equal for two moments of one game if and only if their states are."""
+        start = self.game.start_contents
+        moved = [
+            f"{r}:{','.join(map(str, now))}"
+            for r, now in enumerate(self._contents)
+            if now is not start[r] and now != start[r]
+        ]
+        flags = ",".join(map(str, self._flags))
+        key = f"{self._location}/{self._held}/{self._opened}/{flags}/{' '.join(moved)}"
+        if self._places is not self.game.start_places or self._left:
+            key += f"/{sorted(self._places)}/{sorted(self._left)}"
+        return key
+
+    @property
+    def location(self) -> int:
+        return self._location
+
+    @property
+    def held(self) -> int:
+        """The held object, or -1."""
+        return self._held
+
+    def contents(self, receptacle: int) -> tuple[int, ...]:
+        """Objects in a receptacle, seen or not."""
+        return self._contents[receptacle]
+
+    def has_flag(self, word: int, obj: int) -> bool:
+        """Whether e.g. ``CLEAN`` (see goal.py) holds for an object."""
+        return bool(self._flags[word] >> obj & 1)
+
+    def is_closed(self, receptacle: int) -> bool:
+        return bool(self.game.openable_bits & ~self._opened & (1 << receptacle))
+
+    def goal_progress(self) -> float:
+        """Largest share of one case's facts that hold, averaged over the goal's blocks."""
+        blocks = self.game.goal.blocks
+        return sum(max(map(self._share, block)) for block in blocks) / len(blocks)
+
+    def _share(self, case) -> float:
+        true = total = 0
+        for word, bits in case.flags:
+            total += bits.bit_count()
+            true += (self._flags[word] & bits).bit_count()
+        for o, r in case.inside:
+            total += 1
+            true += o in self._contents[r]
+        if case.held >= 0:
+            total += 1
+            true += case.held == self._held
+        if case.location >= 0:
+            total += 1
+            true += case.location == self._location
+        return true / total if total else 1.0
+
+    def _goal_holds(self) -> bool:
+        flags, contents = self._flags, self._contents
+        for block in self.game.goal.blocks:
+            for needed, inside, held, location in block:
+                if held >= 0 and held != self._held:
+                    continue
+                if location >= 0 and location != self._location:
+                    continue
+                for word, bits in needed:
+                    if flags[word] & bits != bits:
+                        break
+                else:
+                    for o, r in inside:
+                        if o not in contents[r]:
+                            break
+                    else:
+                        break
+            else:
+                return False
+        return True
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def _goto_list(self) -> tuple[str, ...]:
+        game, here = self.game, self._location
+        listed = tuple(c for c in game.goto_sorted if game.location_of[game.goto[c]] != here)
+        game.goto_lists[here] = listed
+        return listed
+
+    def _commands(self) -> dict[str, tuple[int, int, int]]:
+        """Everything admissible but ``go to``: command -> (kind, object, receptacle)."""
+        game, held = self.game, self._held
+        text = game.wording.commands
+        objects, receptacles = game.objects, game.receptacles
+        table: dict[str, tuple[int, int, int]] = {
+            text["look"]: (_LOOK, 0, 0),
+            text["inventory"]: (_INVENTORY, 0, 0),
+        }
+        if game.wording.has_help:
+            table[text["help"]] = (_HELP, 0, 0)
+        held_bit = 1 << held if held >= 0 else 0
+        if held_bit:
+            table[text["examineobject"] % objects[held]] = (_EXAMINE_OBJECT, held, 0)
+        here = game.receptacles_at.get(self._location, ())
+        for r in here:
+            bit, name = 1 << r, receptacles[r]
+            table[text["examinereceptacle"] % name] = (_EXAMINE_RECEPTACLE, 0, r)
+            openable = game.openable_bits & bit
+            if openable and not self._opened & bit:
+                table[text["openobject"] % name] = (_OPEN, 0, r)
+                reach = False
+            else:
+                reach = True
+                if openable:
+                    table[text["closeobject"] % name] = (_CLOSE, 0, r)
+            inside = self._contents[r]
+            if held_bit:
+                if reach and game.accepts[held] & bit:
+                    table[text["putobject"] % (objects[held], name)] = (_PUT, held, r)
+                for kind, action, place, able in (
+                    (_CLEAN, "cleanobject", game.sink_bits, game.cleanable_bits),
+                    (_HEAT, "heatobject", game.microwave_bits, game.heatable_bits),
+                    (_COOL, "coolobject", game.fridge_bits, game.coolable_bits),
+                ):
+                    if place & bit and able & held_bit:
+                        table[text[action] % (objects[held], name)] = (kind, held, r)
+            elif reach and inside:
+                take, pickupable = text["pickupobject"], game.pickupable_bits
+                for o in inside:
+                    if pickupable >> o & 1:
+                        table[take % (objects[o], name)] = (_TAKE, o, r)
+            if game.toggleable_bits:
+                for o in inside:
+                    if game.toggleable_bits >> o & 1:
+                        table[text["toggleobject"] % objects[o]] = (_USE, o, r)
+        if held_bit & game.knife_bits:
+            at = self._location
+            for o, place in self._places:
+                if place == at and game.sliceable_bits >> o & 1:
+                    table[text["sliceobject"] % (objects[o], objects[held])] = (_SLICE, o, held)
+        self._table = table
+        return table
+
+    def _go(self, r: int) -> str:
+        game = self.game
+        self.moves += 1
+        self._location = game.location_of[r]
+        self._table = None
+        if "atlocation" in game.goal.watched:
+            self.won = self._goal_holds()
+        wording = game.wording
+        name = (
+            game.location_names[self._location]
+            if wording.arrive_names_location
+            else game.receptacles[r]
+        )
+        return wording.say["GotoLocation.feedback"][0] % (name, self._examine_receptacle(r))
+
+    def _change(self, kind: int, o: int, r: int) -> str:
+        game = self.game
+        say, bit = game.wording.say, 1 << o
+        flags = self._flags
+        self._table = None
+        if kind == _TAKE:
+            self._contents[r] = tuple(x for x in self._contents[r] if x != o)
+            self._held = o
+            self._left |= {(o, r)}
+            self._places -= {(o, self._location)}
+            said = say["PickupObject.feedback"][0] % (game.objects[o], game.receptacles[r])
+        elif kind == _PUT:
+            self._contents[r] = tuple(sorted({*self._contents[r], o}))
+            self._held = -1
+            self._left -= {(o, r)}
+            self._places |= {(o, self._location)}
+            said = say["PutObject.feedback"][0] % (game.objects[o], game.receptacles[r])
+        elif kind == _OPEN:
+            self._opened |= 1 << r
+            name = game.receptacles[r]
+            said = say["OpenObject.feedback"][0] % (name, self._examine_receptacle(r))
+        elif kind == _CLOSE:
+            self._opened &= ~(1 << r)
+            said = say["CloseObject.feedback"][0] % game.receptacles[r]
+        elif kind == _CLEAN:
+            flags[CLEAN] |= bit
+            said = say["cleanObject.feedback"][0] % (game.objects[o], game.receptacles[r])
+        elif kind == _HEAT:
+            flags[HOT] |= bit
+            flags[COOL] &= ~bit
+            said = say["heatObject.feedback"][0] % (game.objects[o], game.receptacles[r])
+        elif kind == _COOL:
+            flags[COOL] |= bit
+            flags[HOT] &= ~bit
+            said = say["coolObject.feedback"][0] % (game.objects[o], game.receptacles[r])
+        elif kind == _USE:
+            flags[ON] ^= bit
+            flags[TOGGLED] |= bit
+            said = say["toggleObject.feedback"][0] % game.objects[o]
+        else:  # slice: r is the knife
+            flags[SLICED] |= bit
+            said = say["sliceObject.feedback"][0] % (game.objects[o], game.objects[r])
+        changes = _CHANGES.get(kind)
+        if changes is not None and not changes.isdisjoint(game.goal.watched):
+            self.won = self._goal_holds()
+        return said
+
+    # -- words -------------------------------------------------------------------------------
+
+    def _observe(self, kind: int, o: int, r: int) -> str:
+        say = self.game.wording.say
+        if kind == _EXAMINE_RECEPTACLE:
+            return self._examine_receptacle(r)
+        if kind == _LOOK:
+            return self._look()
+        if kind == _HELP:
+            return say["help.feedback"][0]
+        if kind == _EXAMINE_OBJECT:
+            return self._examine_object(o)
+        texts = say["inventory.feedback"]
+        if self._held < 0:
+            return texts[1]
+        return texts[0] % self._list(["a " + self.game.objects[self._held]])
+
+    def _list(self, items: list[str]) -> str:
+        say = self.game.wording.say
+        if not items:
+            return say["list_empty"][0]
+        if len(items) == 1:
+            return items[0]
+        first = say["list_separator"][0].join(items[:-1])
+        return first + say["list_last_separator"][0] + items[-1]
+
+    def _examine_receptacle(self, r: int) -> str:
+        game = self.game
+        texts = game.wording.say["examineReceptacle.feedback"]
+        if self.game.openable_bits >> r & 1:
+            if not self._opened >> r & 1:
+                return texts[1] % game.receptacles[r]
+            text = texts[0]
+        else:
+            text = texts[2]
+        names = game.objects
+        listed = self._list(["a " + names[o] for o in self._contents[r]])
+        return text % (game.receptacles[r], listed)
+
+    def _examine_object(self, o: int) -> str:
+        game = self.game
+        texts = game.wording.say["examineObject.feedback"]
+        name = game.objects[o]
+        if o in game.inner:
+            return texts[0] % (name, self._list(["a " + game.objects[i] for i in game.inner[o]]))
+        clean, hot, cool, sliced, toggled, _ = (word >> o & 1 for word in self._flags)
+        alternative = _EXAMINE[clean | hot << 1 | cool << 2 | sliced << 3]
+        if not alternative:
+            if game.toggleable_bits >> o & toggled:
+                alternative = 11
+            elif game.sliceable_bits >> o & sliced:
+                alternative = 13
+            else:
+                alternative = 14
+        return texts[alternative] % name
+
+    def _look(self) -> str:
+        game = self.game
+        say = game.wording.say
+        here = game.receptacles_at.get(self._location)
+        if not here:
+            return say["look.feedback"][1] % say["list_appliances"][1]
+        facing = say["look-variations"][0] % self._list([game.receptacles[r] for r in here])
+        floor = [
+            say["overview(o)"][0] % ("a", game.objects[o])
+            for o, place in sorted(self._places)
+            if place == self._location
+            for r in here
+            if (o, r) in self._left
+        ]
+        texts = say["list_objects_on_the_floor"]
+        return say["look.feedback"][0] % (facing, texts[0] % self._list(floor) if floor else texts[1])
