@@ -108,6 +108,7 @@ def compile_game(
     goal: str | None = None,
     domain: str | None = None,
     grammar: str | None = None,
+    keep: bool = True,
 ) -> CompiledGame:
     """Compile a game, or return the copy that some environment already plays.
 
@@ -116,6 +117,7 @@ def compile_game(
         goal: the task's sentence, for a game that brings no grammar of its own; the wording is
             then that of ALFWorld 0.4.
         domain, grammar: texts that the game embeds; both or neither.
+        keep: hold on to the compiled game for a while when nobody plays it.
 
     Raises:
         UnsupportedGame: the game is outside what the state engine knows.
@@ -139,7 +141,8 @@ def compile_game(
     game = _Compiler(parse_problem(pddl_problem)).compile(wording, text)
     with _lock:
         game = _live.setdefault(key, game)
-        _strong[key] = game
+        if keep:
+            _strong[key] = game
         while len(_strong) > STRONG_CACHE:
             _strong.popitem(last=False)
     return game
@@ -163,15 +166,14 @@ class _Compiler:
         types = self.problem.types
         groups: Facts = defaultdict(list)
         for fact in dict.fromkeys(self.problem.facts):
-            signature = PREDICATES.get(fact[0])
-            if signature is None or len(signature) != len(fact) - 1:
-                raise UnsupportedGame(f"the fact ({' '.join(fact)}) is not of the ALFRED domain")
-            for name, kind in zip(fact[1:], signature, strict=True):
-                if types.get(name) != kind:
-                    raise UnsupportedGame(
-                        f"the fact ({' '.join(fact)}) needs {name!r} to be a declared {kind}"
-                    )
-            groups[fact[0]].append(fact[1:])
+            arguments = fact[1:]
+            if tuple(map(types.get, arguments)) != PREDICATES.get(fact[0]):
+                expected = PREDICATES.get(fact[0])
+                raise UnsupportedGame(
+                    f"the fact ({' '.join(fact)}) does not fit the ALFRED domain: "
+                    + (f"it needs declared {expected}" if expected else "no such predicate")
+                )
+            groups[fact[0]].append(arguments)
         return groups
 
     def bits(self, predicate: str) -> int:
@@ -186,6 +188,13 @@ class _Compiler:
         for entity, kind in self.facts[predicate]:
             out[entity].add(kind)
         return out
+
+    def kinds(self, predicate: str) -> dict[str, int]:
+        """Type -> bits of the entities that have it."""
+        out: dict[str, int] = defaultdict(int)
+        for entity, kind in self.facts[predicate]:
+            out[kind] |= 1 << self.index[entity]
+        return dict(out)
 
     def compile(self, wording: Wording, goal_text: str) -> CompiledGame:
         facts, index = self.facts, self.index
@@ -205,22 +214,12 @@ class _Compiler:
             receptacles_at[index[location]].append(r)
         self.location_of = location_of
         receptacle_types, object_types = self.typed("receptacletype"), self.typed("objecttype")
-
-        def of_kind(types: dict[str, set[str]], *kinds: str) -> int:
-            return sum(1 << index[e] for e, found in types.items() if found.intersection(kinds))
-
-        may_hold: dict[str, set[str]] = defaultdict(set)  # otype -> rtypes
+        receptacles_of, objects_of = self.kinds("receptacletype"), self.kinds("objecttype")
+        accepts = [0] * len(objects)
         for rtype, otype in facts["cancontain"]:
-            may_hold[otype].add(rtype)
-        takers = {  # otype -> receptacle bits
-            otype: of_kind(receptacle_types, *rtypes) for otype, rtypes in may_hold.items()
-        }
-        accepts = []
-        for entity in objects:
-            bits = 0
-            for otype in object_types.get(entity, ()):
-                bits |= takers.get(otype, 0)
-            accepts.append(bits)
+            if rtype in receptacles_of and otype in objects_of:
+                for o in _bit_positions(objects_of[otype]):
+                    accepts[o] |= receptacles_of[rtype]
         contents: list[list[int]] = [[] for _ in receptacles]
         for inside, receptacle in facts["inreceptacle"]:
             contents[index[receptacle]].append(index[inside])
@@ -253,9 +252,9 @@ class _Compiler:
             goto=goto,
             goto_sorted=tuple(sorted(goto)),
             openable_bits=self.bits("openable"),
-            sink_bits=of_kind(receptacle_types, "sinkbasintype"),
-            microwave_bits=of_kind(receptacle_types, "microwavetype"),
-            fridge_bits=of_kind(receptacle_types, "fridgetype"),
+            sink_bits=receptacles_of.get("sinkbasintype", 0),
+            microwave_bits=receptacles_of.get("microwavetype", 0),
+            fridge_bits=receptacles_of.get("fridgetype", 0),
             accepts=tuple(accepts),
             pickupable_bits=self.bits("pickupable"),
             cleanable_bits=self.bits("cleanable"),
@@ -263,7 +262,7 @@ class _Compiler:
             coolable_bits=self.bits("coolable"),
             toggleable_bits=self.bits("toggleable"),
             sliceable_bits=self.bits("sliceable"),
-            knife_bits=of_kind(object_types, "knifetype", "butterknifetype"),
+            knife_bits=objects_of.get("knifetype", 0) | objects_of.get("butterknifetype", 0),
             inner={o: tuple(inside) for o, inside in inner.items()},
             start_location=index[facts["atlocation"][0][1]],
             start_held=held[0] if held else -1,
@@ -288,7 +287,9 @@ class _Compiler:
                     raise UnsupportedGame(f"the goal uses {atom[0]!r} with {len(atom) - 1} terms")
             cases = {
                 case
-                for solution in solutions(variables, atoms, self._domain_of, self._possible)
+                for solution in solutions(
+                    variables, atoms, self._domain_of, self._of_type_fact, self._possible
+                )
                 for case in self._cases(solution)
             }
             if not cases:
@@ -306,52 +307,72 @@ class _Compiler:
         return self.of_type[kind]
 
     def _reach(self, game: CompiledGame) -> None:
-        """Facts that are, or in the planner's relaxed sense can become, true."""
+        """Prepare what :meth:`_possible` asks: what the planner's relaxation can make true."""
+        self.game = game
         self.static = {(p, *row) for p, rows in self.facts.items() for row in rows}
-        agent = self.of_type["agent"][0]
-        reachable = set(self.static)
-        objects, receptacles = game.object_ids, game.receptacle_ids
-        usable = [r for r in range(len(receptacles)) if game.location_of[r] != -1]
-        locations = self.of_type["location"]
-        reachable.update(("atlocation", agent, locations[at]) for at in game.receptacles_at)
-        here = {game.start_location, *game.receptacles_at}
-        usable_bits = sum(1 << r for r in usable)
-        knife = False
-        found = {o for r in usable for o in game.start_contents[r]}
-        for o, name in enumerate(objects):
-            bit = 1 << o
-            inside = o in found
-            holdable = o == game.start_held or (inside and bool(game.pickupable_bits & bit))
-            if holdable:
-                reachable.update({("holds", agent, name), ("holdsany", agent)})
-                for r in usable:
-                    if game.accepts[o] >> r & 1:
-                        reachable.add(("inreceptacle", name, receptacles[r]))
-                        at = locations[game.location_of[r]]
-                        reachable.add(("objectatlocation", name, at))
-                        inside = True
-                for able, place, fact in (
-                    (game.cleanable_bits, game.sink_bits, "isclean"),
-                    (game.heatable_bits, game.microwave_bits, "ishot"),
-                    (game.coolable_bits, game.fridge_bits, "iscool"),
-                ):
-                    if able & bit and place & usable_bits:
-                        reachable.add((fact, name))
-                knife = knife or bool(game.knife_bits & bit)
-            if inside and game.toggleable_bits & bit:
-                reachable.update({("istoggled", name), ("ison", name)})
-        if knife:
-            for fact in list(reachable):
-                if fact[0] == "objectatlocation" and self.index[fact[2]] in here:
-                    if game.sliceable_bits >> self.index[fact[1]] & 1:
-                        reachable.add(("issliced", fact[1]))
-        reachable.update(
-            ("opened", receptacles[r]) for r in usable if game.openable_bits >> r & 1
-        )
-        self.reachable = reachable
+        usable = sum(1 << r for r, at in enumerate(game.location_of) if at != -1)
+        self.usable_bits = usable
+        inside = 0
+        for r, contents in enumerate(game.start_contents):
+            if usable >> r & 1:
+                for o in contents:
+                    inside |= 1 << o
+        self.holdable_bits = inside & game.pickupable_bits
+        if game.start_held >= 0:
+            self.holdable_bits |= 1 << game.start_held
+        self.inside_bits = inside | self.holdable_bits
 
     def _possible(self, atom: Atom) -> bool:
-        return atom in (self.reachable if atom[0] in DYNAMIC else self.static)
+        """Whether a ground fact is true at the start or can become true (delete effects aside)."""
+        if atom in self.static:
+            return True
+        predicate = atom[0]
+        if predicate not in DYNAMIC:
+            return False
+        game, index = self.game, self.index
+        if predicate in ("holds", "holdsany"):
+            if atom[1] != self.of_type["agent"][0]:
+                return False
+            if predicate == "holdsany":
+                return self.holdable_bits != 0
+            return atom[2] in index and bool(self.holdable_bits >> index[atom[2]] & 1)
+        if predicate == "atlocation":
+            return index.get(atom[2]) in game.receptacles_at and atom[1] in self.of_type["agent"]
+        if self.problem.types.get(atom[1]) != PREDICATES[predicate][0]:
+            return False
+        o = index.get(atom[1], -1)
+        if o < 0:
+            return False
+        if predicate == "opened":
+            return bool(game.openable_bits & self.usable_bits & (1 << o))
+        holdable = bool(self.holdable_bits >> o & 1)
+        if predicate == "inreceptacle":
+            if self.problem.types.get(atom[2]) != "receptacle" or atom[2] not in index:
+                return False
+            return holdable and bool(game.accepts[o] & self.usable_bits & (1 << index[atom[2]]))
+        if predicate == "objectatlocation":
+            at = game.receptacles_at.get(index.get(atom[2], -1), ())
+            return holdable and any(game.accepts[o] >> r & 1 for r in at)
+        if predicate in ("istoggled", "ison"):
+            return bool(game.toggleable_bits & self.inside_bits & (1 << o))
+        if predicate == "issliced":
+            placed = any(
+                at == game.start_location or at in game.receptacles_at
+                for x, at in game.start_places
+                if x == o
+            ) or (holdable and bool(game.accepts[o] & self.usable_bits))
+            knife = bool(game.knife_bits & self.holdable_bits)
+            return placed and knife and bool(game.sliceable_bits >> o & 1)
+        able, place = {
+            "isclean": (game.cleanable_bits, game.sink_bits),
+            "ishot": (game.heatable_bits, game.microwave_bits),
+            "iscool": (game.coolable_bits, game.fridge_bits),
+        }.get(predicate, (0, 0))
+        return holdable and bool(able >> o & 1) and bool(place & self.usable_bits)
+
+    def _of_type_fact(self, predicate: str, kind: str) -> list[str]:
+        """Entities with a fact such as ``(objectType ?e MugType)``, sorted."""
+        return sorted(row[0] for row in self.facts[predicate] if row[1:] == (kind,))
 
     def _cases(self, solution: list[Atom]) -> Iterable[Case]:
         index = self.index
@@ -375,6 +396,13 @@ class _Compiler:
                 raise UnsupportedGame(f"the goal uses the predicate {predicate!r}")
         words = tuple((word, bits) for word, bits in enumerate(flags) if bits)
         yield Case(words, tuple(sorted(inside)), held, location)
+
+
+def _bit_positions(bits: int) -> Iterable[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 def _one_type(types: set[str] | None) -> str:

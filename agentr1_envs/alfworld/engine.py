@@ -15,7 +15,7 @@ included, because agents are trained and compared on those:
 from __future__ import annotations
 
 from agentr1_envs.alfworld.game import CompiledGame
-from agentr1_envs.alfworld.goal import CLEAN, COOL, HOT, ON, SLICED, TOGGLED
+from agentr1_envs.alfworld.goal import CLEAN, COOL, HOT, ON, SLICED, TOGGLED, Case
 
 NOTHING = "Nothing happens."
 
@@ -121,6 +121,14 @@ class StateEngine:
         self.moves = 0
         self.won = self._goal_holds()
 
+    def copy(self) -> StateEngine:
+        """An independent engine in the same state."""
+        other = StateEngine.__new__(StateEngine)
+        for name in StateEngine.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, list(value) if isinstance(value, list) else value)
+        return other
+
     # -- playing -----------------------------------------------------------------------------
 
     def reset(self) -> str:
@@ -218,6 +226,10 @@ class StateEngine:
         """Whether e.g. ``CLEAN`` (see goal.py) holds for an object."""
         return bool(self._flags[word] >> obj & 1)
 
+    def flag_bits(self, word: int) -> int:
+        """Bits of the objects for which a flag holds."""
+        return self._flags[word]
+
     def is_closed(self, receptacle: int) -> bool:
         return bool(self.game.openable_bits & ~self._opened & (1 << receptacle))
 
@@ -226,7 +238,7 @@ class StateEngine:
         blocks = self.game.goal.blocks
         return sum(max(map(self._share, block)) for block in blocks) / len(blocks)
 
-    def _share(self, case) -> float:
+    def _share(self, case: Case) -> float:
         true = total = 0
         for word, bits in case.flags:
             total += bits.bit_count()

@@ -7,7 +7,7 @@ here; facts that no command sequence can make true (in the planner's relaxed sen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agentr1_envs.alfworld.pddl import UnsupportedGame
@@ -115,7 +115,8 @@ def goal_blocks(goal: list[Any]) -> list[tuple[dict[str, str], list[Atom]]]:
 def solutions(
     variables: dict[str, str],
     atoms: list[Atom],
-    domain_of: Callable[[str], Iterable[str]],
+    domain_of: Callable[[str], list[str]],
+    with_type: Callable[[str, str], list[str]],
     possible: Callable[[Atom], bool],
 ) -> list[list[Atom]]:
     """All groundings of a block whose literals are each possible, by backtracking.
@@ -124,21 +125,23 @@ def solutions(
         variables: variable -> type.
         atoms: literals over variables and constants; ``!=`` is built in.
         domain_of: the entities of a type.
+        with_type: the entities with a fact such as ``objecttype ?e mugtype``.
         possible: whether a ground atom is, or can become, true.
     """
-    unary: dict[str, list[Atom]] = {v: [] for v in variables}
-    for atom in atoms:
-        names = {a for a in atom[1:] if a in variables}
-        if len(names) == 1 and atom[0] != "!=":
-            unary[names.pop()].append(atom)
-
     def ground(atom: Atom, binding: dict[str, str]) -> Atom:
-        return (atom[0], *(binding.get(a, a) for a in atom[1:]))
+        return tuple([binding.get(word, word) for word in atom])
 
-    candidates = {
-        v: [e for e in domain_of(t) if all(possible(ground(a, {v: e})) for a in unary[v])]
-        for v, t in variables.items()
-    }
+    candidates: dict[str, list[str]] = {}
+    for v, kind in variables.items():
+        unary = [a for a in atoms if a[0] != "!=" and {w for w in a[1:] if w in variables} == {v}]
+        entities = domain_of(kind)
+        for atom in unary:
+            if atom[0] in ("objecttype", "receptacletype") and atom[1] == v and atom[2] != v:
+                allowed = set(entities)
+                entities = [e for e in with_type(atom[0], atom[2]) if e in allowed]
+        for atom in unary:
+            entities = [e for e in entities if possible(ground(atom, {v: e}))]
+        candidates[v] = entities
     # Fewest candidates first, then variables that share a literal with a bound one.
     order: list[str] = []
     left = set(variables)
