@@ -57,6 +57,17 @@ ENVS: dict[str, EnvEntry] = {
             prepare="agentr1_recipes.hotpotqa.prepare",
         ),
         EnvEntry(
+            id="AgentR1/ALFWorld-v0",
+            entry_point="agentr1_envs.alfworld.env:ALFWorldEnv",
+            task="alfworld",
+            summary="Household tasks in text",
+            experts={
+                "expert": "agentr1_envs.alfworld.expert:Expert",
+                "observer": "agentr1_envs.alfworld.observer:Observer",
+            },
+            prepare="agentr1_recipes.alfworld.prepare",
+        ),
+        EnvEntry(
             id="AgentR1/WebShop-v0",
             entry_point="agentr1_envs.webshop.env:WebShopEnv",
             task="webshop",

@@ -108,44 +108,49 @@ def compile_game(
     goal: str | None = None,
     domain: str | None = None,
     grammar: str | None = None,
-    keep: bool = True,
 ) -> CompiledGame:
-    """Compile a game, or return the copy that some environment already plays.
+    """Compile a game.
 
     Args:
         pddl_problem: text of the problem.
         goal: the task's sentence, for a game that brings no grammar of its own; the wording is
             then that of ALFWorld 0.4.
         domain, grammar: texts that the game embeds; both or neither.
-        keep: hold on to the compiled game for a while when nobody plays it.
 
     Raises:
         UnsupportedGame: the game is outside what the state engine knows.
         UnreachableGoal: no sequence of commands can reach the goal.
     """
-    key = hashlib.sha256(
-        "\0".join((pddl_problem, goal or "", domain or "", grammar or "")).encode()
-    ).digest()
-    with _lock:
-        game = _live.get(key)
-        if game is not None:
-            if key in _strong:
-                _strong.move_to_end(key)
-            return game
     if domain is not None and grammar is not None:
         wording, text = wording_of(domain, grammar)
     elif goal is not None:
         wording, text = DEFAULT_WORDING, plain_text(f"Your task is to: {goal}.")
     else:
         raise ValueError("a game needs either its goal or its own domain and grammar")
-    game = _Compiler(parse_problem(pddl_problem)).compile(wording, text)
+    return _Compiler(parse_problem(pddl_problem)).compile(wording, text)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def cached_game(key: str) -> CompiledGame | None:
+    """The game that was kept under `key`, if somebody plays it or did so lately."""
+    digest = _digest(key)
     with _lock:
-        game = _live.setdefault(key, game)
-        if keep:
-            _strong[key] = game
+        game = _live.get(digest)
+        if digest in _strong:
+            _strong.move_to_end(digest)
+        return game
+
+
+def keep_game(key: str, game: CompiledGame) -> None:
+    """Share a compiled game under `key`; idle ones are dropped after ``STRONG_CACHE`` others."""
+    digest = _digest(key)
+    with _lock:
+        _live[digest] = _strong[digest] = game
         while len(_strong) > STRONG_CACHE:
             _strong.popitem(last=False)
-    return game
 
 
 class _Compiler:
@@ -278,7 +283,8 @@ class _Compiler:
 
     def _goal(self, game: CompiledGame) -> Goal:
         self._reach(game)
-        blocks, watched = [], set()
+        blocks: list[tuple[Case, ...]] = []
+        watched: set[str] = set()
         for variables, atoms in goal_blocks(self.problem.goal):
             for atom in atoms:
                 if atom[0] == "checked" or atom[0] not in {*PREDICATES, "!="}:
@@ -383,6 +389,8 @@ class _Compiler:
             if predicate in FLAG_PREDICATES:
                 flags[FLAG_PREDICATES[predicate]] |= 1 << index[args[0]]
             elif predicate == "inreceptacle":
+                if not self.holdable_bits >> index[args[0]] & 1:
+                    continue  # it is there and nothing can move it
                 inside.add((index[args[0]], index[args[1]]))
             elif predicate == "holds":
                 if held not in (-1, index[args[1]]):

@@ -96,6 +96,7 @@ class StateEngine:
         "_location",
         "_opened",
         "_places",
+        "_progress",
         "_table",
         "game",
         "moves",
@@ -118,6 +119,7 @@ class StateEngine:
         # taken out; pairs that were never true are not in it.
         self._left: frozenset[tuple[int, int]] = frozenset()
         self._table: dict[str, tuple[int, int, int]] | None = None
+        self._progress = -1.0
         self.moves = 0
         self.won = self._goal_holds()
 
@@ -234,9 +236,11 @@ class StateEngine:
         return bool(self.game.openable_bits & ~self._opened & (1 << receptacle))
 
     def goal_progress(self) -> float:
-        """Largest share of one case's facts that hold, averaged over the goal's blocks."""
-        blocks = self.game.goal.blocks
-        return sum(max(map(self._share, block)) for block in blocks) / len(blocks)
+        """Share of the goal's conditions that hold: of the best case, averaged over the blocks."""
+        if self._progress < 0:
+            blocks = self.game.goal.blocks
+            self._progress = sum(max(map(self._share, block)) for block in blocks) / len(blocks)
+        return self._progress
 
     def _share(self, case: Case) -> float:
         true = total = 0
@@ -343,6 +347,7 @@ class StateEngine:
         self._location = game.location_of[r]
         self._table = None
         if "atlocation" in game.goal.watched:
+            self._progress = -1.0
             self.won = self._goal_holds()
         wording = game.wording
         name = (
@@ -396,6 +401,7 @@ class StateEngine:
             said = say["sliceObject.feedback"][0] % (game.objects[o], game.objects[r])
         changes = _CHANGES.get(kind)
         if changes is not None and not changes.isdisjoint(game.goal.watched):
+            self._progress = -1.0
             self.won = self._goal_holds()
         return said
 
@@ -470,4 +476,7 @@ class StateEngine:
             if (o, r) in self._left
         ]
         texts = say["list_objects_on_the_floor"]
-        return say["look.feedback"][0] % (facing, texts[0] % self._list(floor) if floor else texts[1])
+        return say["look.feedback"][0] % (
+            facing,
+            texts[0] % self._list(floor) if floor else texts[1],
+        )

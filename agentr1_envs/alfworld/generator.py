@@ -9,8 +9,6 @@ Scores on generated games are not ALFWorld scores.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,6 +26,7 @@ from agentr1_envs.alfworld.rooms import (
     RECEPTACLE_KINDS,
     ROOMS,
 )
+from agentr1_envs.alfworld.rows import pack
 from agentr1_envs.seeding import derive_random
 from agentr1_envs.task_set import GeneratedTasks, canonical_split
 
@@ -163,9 +162,7 @@ def make_scene(split: str, number: int) -> Scene:
             location = random.choice(receptacles)[2] if shared else new_location()
             receptacles.append((identifier, kind, location))
     new_location()  # where the agent starts: nothing is within reach
-    return Scene(
-        f"{split}-{room}-{number}", room, tuple(sorted(receptacles)), tuple(locations)
-    )
+    return Scene(f"{split}-{room}-{number}", room, tuple(sorted(receptacles)), tuple(locations))
 
 
 def _holders(scene: Scene, kind: str) -> list[str]:
@@ -222,26 +219,27 @@ def _furnish(draft: Draft, random: Random, wanted: str, avoid: str, lamp: str) -
             places.append(random.choice(twins))
     outers = [i for i, kind in draft.kinds.items() if OBJECTS[kind].holds]
     for identifier, kind in draft.kinds.items():
-        if kind in ("Egg", "Fork", "Spoon", "KeyChain", "Pen") and kind != wanted and outers:
-            if random.random() < 0.1:
-                outer = random.choice(outers)
-                draft.places[identifier] = list(draft.places[outer])
-                draft.nested.append((identifier, outer))
+        small = kind in ("Egg", "Fork", "Spoon", "KeyChain", "Pen")
+        if small and kind != wanted and outers and random.random() < 0.1:
+            outer = random.choice(outers)
+            draft.places[identifier] = list(draft.places[outer])
+            draft.nested.append((identifier, outer))
 
 
 def _choices(scene: Scene, task_type: str) -> list[tuple[str, str, str]]:
     """All (object kind, receptacle kind, lamp kind) that make sense in a scene."""
     present = {kind for _, kind, _ in scene.receptacles}
-    out = []
+    out: list[tuple[str, str, str]] = []
     for kind, spec in sorted(OBJECTS.items()):
         if scene.room not in spec.rooms or spec.fixed:
             continue
         sources = {r for r in present if r in spec.holders}
         if task_type == "look_at_obj_in_light":
-            for lamp, lamp_spec in sorted(OBJECTS.items()):
-                if "light" in lamp_spec.can and scene.room in lamp_spec.rooms:
-                    if present & lamp_spec.holders:
-                        out.append((kind, "", lamp))
+            out.extend(
+                (kind, "", lamp)
+                for lamp, other in sorted(OBJECTS.items())
+                if "light" in other.can and scene.room in other.rooms and present & other.holders
+            )
             continue
         verb, appliance, _ = _CHANGE.get(task_type, ("", "", ""))
         if verb and (verb not in spec.can or appliance not in present):
@@ -346,7 +344,7 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
 
     Returns:
         A row with ``task_type``, ``goal``, ``room``, ``scene``, ``pddl_params`` (the keys of
-        ALFRED's ``traj_data.json``), ``problem`` (packed PDDL, see :func:`pack`) and
+        ALFRED's ``traj_data.json``), ``problem`` (packed PDDL, see rows.py) and
         ``expert_steps``.
     """
     from agentr1_envs.alfworld.expert import solve
@@ -378,7 +376,7 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
         )
         problem = _problem_pddl(draft, _goal_pddl(task_type, kind, recep, lamp))
         try:
-            engine = StateEngine(compile_game(problem, goal=goal, keep=False))
+            engine = StateEngine(compile_game(problem, goal=goal))
         except UnreachableGoal:  # pragma: no cover - the choices above avoid it
             continue
         plan = None if engine.won else solve(engine)
@@ -410,20 +408,3 @@ def generated_tasks(split: str, size: int | None = None) -> GeneratedTasks:
         split=split,
         key=GENERATOR_KEY,
     )
-
-
-def pack(text: str) -> str:
-    """A text, deflated, in ASCII: a PDDL problem becomes about a tenth."""
-    return base64.b85encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
-
-
-def unpack(packed: str) -> str:
-    """The inverse of :func:`pack`.
-
-    Raises:
-        ValueError: `packed` is not such a text.
-    """
-    try:
-        return zlib.decompress(base64.b85decode(packed)).decode("utf-8")
-    except (ValueError, zlib.error) as error:
-        raise ValueError(f"not a packed text: {error}") from None

@@ -23,10 +23,15 @@ FLAG_PREDICATES = {
     "ison": ON,
 }
 # Predicates that commands change; the rest are fixed by (:init ..).
-DYNAMIC = frozenset(
-    (*FLAG_PREDICATES, "inreceptacle", "holds", "holdsany", "atlocation", "objectatlocation")
-    + ("opened", "checked")
-)
+DYNAMIC = frozenset(FLAG_PREDICATES) | {
+    "inreceptacle",
+    "holds",
+    "holdsany",
+    "atlocation",
+    "objectatlocation",
+    "opened",
+    "checked",
+}
 
 
 class Case(NamedTuple):
@@ -128,6 +133,7 @@ def solutions(
         with_type: the entities with a fact such as ``objecttype ?e mugtype``.
         possible: whether a ground atom is, or can become, true.
     """
+
     def ground(atom: Atom, binding: dict[str, str]) -> Atom:
         return tuple([binding.get(word, word) for word in atom])
 

@@ -17,9 +17,10 @@ from typing import Any
 from agentr1_envs.alfworld.compiler import compile_game
 from agentr1_envs.alfworld.engine import StateEngine
 from agentr1_envs.alfworld.expert import Planner, Stuck, solve
-from agentr1_envs.alfworld.generator import TASK_TYPES, make_game, unpack
+from agentr1_envs.alfworld.generator import TASK_TYPES, make_game
 from agentr1_envs.alfworld.grammar import GOAL_PLACEHOLDER
-from agentr1_envs.alfworld.official import package_texts
+from agentr1_envs.alfworld.official import OfficialTasks, package_texts
+from agentr1_envs.alfworld.rows import unpack
 from agentr1_envs.alfworld.textworld_engine import TextworldEngine
 from agentr1_envs.seeding import derive_random
 
@@ -104,6 +105,28 @@ def parity_games(number: int, seed: int) -> Iterator[ParityGame]:
         yield ParityGame(name, task_type, problem, *texts)
 
 
+def official_games(
+    root: str, split: str, number: int, seed: int
+) -> tuple[Iterator[ParityGame], int]:
+    """Official games drawn without replacement, and how many there are of them.
+
+    Raises:
+        FileNotFoundError, TaskDataError: the folder holds no playable games.
+    """
+    panel = OfficialTasks(root, split)
+    chosen = list(range(len(panel)))
+    derive_random("alfworld-parity-official", seed).shuffle(chosen)
+    chosen = chosen[:number]
+
+    def games() -> Iterator[ParityGame]:
+        for i in chosen:
+            row = panel[i]
+            texts = (row["pddl_problem"], row["pddl_domain"], row["grammar"])
+            yield ParityGame(row["task_id"], row["task_type"], *texts)
+
+    return games(), len(chosen)
+
+
 def older_domain(domain: str) -> str:
     """The domain of ALFWorld before 0.4: without the action ``help``."""
     start = domain.index("(:action help")
@@ -129,9 +152,7 @@ def older_grammar(grammar: str) -> str:
 
 def _facts(problem: str, predicate: str) -> list[list[str]]:
     head = f"({predicate} "
-    return [
-        line[len(head) : -1].split() for line in problem.split("\n") if line.startswith(head)
-    ]
+    return [line[len(head) : -1].split() for line in problem.split("\n") if line.startswith(head)]
 
 
 def _with_facts(problem: str, facts: Iterable[str]) -> str:
@@ -241,9 +262,7 @@ def _pick(engine: StateEngine, random: Random, plan: list[str]) -> str:
 
 def compare_game(game: ParityGame, steps: int, random: Random, report: ParityReport) -> None:
     """Play one game in both engines; add to the report."""
-    fast = StateEngine(
-        compile_game(game.problem, domain=game.domain, grammar=game.grammar, keep=False)
-    )
+    fast = StateEngine(compile_game(game.problem, domain=game.domain, grammar=game.grammar))
     real = TextworldEngine(game.problem, game.domain, game.grammar)
     report.games += 1
     report.by_type[game.task_type] = report.by_type.get(game.task_type, 0) + 1

@@ -28,6 +28,7 @@ from typing import Any
 
 from agentr1_envs.alfworld.engine import NOTHING
 from agentr1_envs.alfworld.game import UnreachableGoal
+from agentr1_envs.alfworld.grammar import GOAL_PLACEHOLDER
 from agentr1_envs.errors import EnvironmentFault
 
 _LOCK = threading.RLock()
@@ -63,7 +64,7 @@ def _import_engine() -> None:
         )
         sys.modules[name] = options
     try:
-        import fast_downward.translate.translate
+        import fast_downward.translate.translate  # noqa: F401
         import textworld.envs.pddl  # noqa: F401
     except ImportError as error:
         raise ImportError(f"{INSTALL_HINT} ({error})") from error
@@ -401,6 +402,11 @@ class TextworldEngine:
                 seen.add(name)
                 self._valid.setdefault(self._command(name), operator)
         self.won = bool(library.check_goal())
+
+
+def grammar_with_goal(grammar: str, goal: str) -> str:
+    """ALFWorld's own grammar with a goal's sentence put in, as ``add_task_to_grammar`` does."""
+    return grammar.replace(GOAL_PLACEHOLDER, goal)
 
 
 def _commands_of(*game: str) -> dict[str, str]:

@@ -1,0 +1,107 @@
+"""Task rows of ALFWorld: what they hold, and how a row becomes a game.
+
+A row has ``task_id``, ``task_type``, ``goal`` and the PDDL problem, either as text
+(``pddl_problem``) or packed (``problem``). A game that brings its own domain and grammar has them
+as text (``pddl_domain``, ``grammar``) or packed together (``logic``); a generated game has neither
+and speaks as ALFWorld 0.4 does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+from agentr1_envs.alfworld.compiler import cached_game, compile_game, keep_game
+from agentr1_envs.alfworld.game import CompiledGame
+from agentr1_envs.errors import TaskDataError
+
+_TEXTS = ("pddl_problem", "problem", "pddl_domain", "grammar", "logic", "goal")
+
+
+def pack(text: str) -> str:
+    """A text, deflated, in ASCII: a PDDL problem becomes about a tenth."""
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def unpack(packed: str) -> str:
+    """The inverse of :func:`pack`.
+
+    Raises:
+        ValueError: `packed` is not such a text.
+    """
+    try:
+        return zlib.decompress(base64.b64decode(packed, validate=True)).decode("utf-8")
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"not a packed text: {error}") from None
+
+
+def pack_logic(domain: str, grammar: str) -> str:
+    """A game's domain and grammar in one field; equal for games that differ in the goal only."""
+    return pack(json.dumps([domain, grammar]))
+
+
+def check_row(row: dict[str, Any]) -> None:
+    """Check a row's fields (what they hold is read when the game is compiled).
+
+    Raises:
+        TaskDataError: names the row and the field.
+    """
+    task_id = row.get("task_id")
+    for field in _TEXTS:
+        if field in row and row[field] is not None and not isinstance(row[field], str):
+            raise TaskDataError("task", "text", task_id, field, row[field])
+    if not (row.get("pddl_problem") or row.get("problem")):
+        expected = "a PDDL problem (or 'problem', a packed one)"
+        raise TaskDataError("task", expected, task_id, "pddl_problem", row.get("pddl_problem"))
+    if bool(row.get("pddl_domain")) != bool(row.get("grammar")):
+        expected = "'pddl_domain' and 'grammar' together, or neither"
+        raise TaskDataError("task", expected, task_id, "grammar", row.get("grammar"))
+    if not (row.get("goal") or row.get("grammar") or row.get("logic")):
+        raise TaskDataError("task", "the goal's sentence", task_id, "goal", row.get("goal"))
+
+
+def row_texts(row: dict[str, Any]) -> tuple[str, str | None, str | None]:
+    """(problem, domain, grammar) of a row; the last two are None where it brings none.
+
+    Raises:
+        TaskDataError: a packed field cannot be read.
+    """
+    task_id = row.get("task_id")
+    problem, domain, grammar = row.get("pddl_problem"), row.get("pddl_domain"), row.get("grammar")
+    if not problem:
+        try:
+            problem = unpack(row["problem"])
+        except ValueError as error:
+            raise TaskDataError(
+                "task", f"a packed PDDL problem ({error})", task_id, "problem", row["problem"]
+            ) from None
+    if not grammar and row.get("logic"):
+        try:
+            domain, grammar = json.loads(unpack(row["logic"]))
+        except (ValueError, TypeError) as error:
+            raise TaskDataError(
+                "task", f"a packed domain and grammar ({error})", task_id, "logic", row["logic"]
+            ) from None
+    return problem, domain or None, grammar or None
+
+
+def game_of(row: dict[str, Any]) -> CompiledGame:
+    """The compiled game of a row.
+
+    Raises:
+        TaskDataError: the row's texts cannot be read.
+        UnsupportedGame: the state engine does not know the domain, grammar or form of the problem.
+        UnreachableGoal: nothing can reach the goal.
+    """
+    key = "\0".join(row.get(field) or "" for field in _TEXTS)
+    game = cached_game(key)
+    if game is None:
+        problem, domain, grammar = row_texts(row)
+        if grammar is None:
+            game = compile_game(problem, goal=row["goal"])
+        else:
+            game = compile_game(problem, domain=domain, grammar=grammar)
+        keep_game(key, game)
+    return game

@@ -1,0 +1,1 @@
+"""ALFWorld: data preparation and configuration."""
