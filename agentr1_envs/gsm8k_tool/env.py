@@ -111,6 +111,7 @@ class GSM8KToolEnv(ToolEnv):
         self._truth = ""
         self._results: list[str] = []
         self._answer: str | None = None
+        self._right = False
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class GSM8KToolEnv(ToolEnv):
 
     def _start(self, task: dict[str, Any]) -> str:
         self._question, self._truth = task["question"], task["answer"]
-        self._results, self._answer = [], None
+        self._results, self._answer, self._right = [], None, False
         return self._question
 
     def _on_calls(self, calls: list[dict[str, Any]], outcome: StepOutcome) -> None:
@@ -175,7 +176,7 @@ class GSM8KToolEnv(ToolEnv):
             message = f"Call a tool, or give the final answer as {MARK} and a number."
             return StepOutcome(message, agent_error=agent_error("no_answer", message))
         self._answer = answer
-        right = same_number(answer, self._truth)
+        self._right = right = same_number(answer, self._truth)
         return StepOutcome(
             "Right." if right else "Wrong.",
             reward=1.0 if right else 0.0,
@@ -184,8 +185,7 @@ class GSM8KToolEnv(ToolEnv):
         )
 
     def _final(self) -> tuple[bool, float]:
-        right = self._answer is not None and same_number(self._answer, self._truth)
-        return right, float(right)
+        return self._right, float(self._right)
 
     def _anchor_state(self) -> str:
         return "\x1f".join(self._results) + ("" if self._answer is None else f"\x1e{self._answer}")

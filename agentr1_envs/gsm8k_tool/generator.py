@@ -79,8 +79,10 @@ def _write(template: Template, numbers: Numbers, rng: Any) -> dict[str, Any]:
         return values[int(rng.random() * len(values))]
 
     facts, question = pick(template.texts)
-    name = pick(NAMES)
-    words = {"name": name, "item": pick(ITEMS), "other": pick([n for n in NAMES if n != name])}
+    first = int(rng.random() * len(NAMES))
+    second = first + 1 + int(rng.random() * (len(NAMES) - 1))
+    other = NAMES[second % len(NAMES)]
+    words = {"name": NAMES[first], "item": pick(ITEMS), "other": other}
     if template.level == "hard" and rng.random() < 0.5:
         extra = pick(DISTRACTORS).format(x=5 + int(rng.random() * 90), **words)
         facts = f"{facts} {extra}"

@@ -41,6 +41,13 @@ class HermesFormat:
         """Takes a reply apart; see the module's docstring for every outcome."""
         if "tool_call>" not in text and "think>" not in text:
             return ParsedReply(text.strip())
+        if text.startswith(OPEN) and text.endswith(CLOSE):  # the commonest form: one call, alone
+            try:
+                value, end = decode(text, len(OPEN), CLOSE)
+                if end + len(CLOSE) == len(text) and "</think>" not in text:
+                    return ParsedReply("", [to_call(value, len(OPEN), 0)])
+            except CallError:
+                pass
         return scan_blocks(text, MARKS, _parse_one)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
