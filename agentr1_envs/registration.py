@@ -42,7 +42,10 @@ ENVS: dict[str, EnvEntry] = {
             entry_point="agentr1_envs.gsm8k_tool.env:GSM8KToolEnv",
             task="gsm8k_tool",
             summary="Grade-school word problems with a calculator",
-            experts={"expert": "agentr1_envs.gsm8k_tool.expert:Expert"},
+            experts={
+                "expert": "agentr1_envs.gsm8k_tool.expert:Expert",
+                "observer": "agentr1_envs.gsm8k_tool.observer:Observer",
+            },
             prepare="agentr1_recipes.gsm8k_tool.prepare",
         ),
         EnvEntry(

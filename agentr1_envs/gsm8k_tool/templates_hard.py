@@ -270,17 +270,17 @@ HARD = (
     Template(
         "two_jobs",
         "hard",
-        ranges(h=(2, 12), w=(5, 20), k=(2, 12), u=(5, 20), x=(2, 8)),
+        ranges(h=(2, 12), w=(5, 20), k=(2, 12), u=(5, 20), z=(2, 8)),
         (
             (
-                "{name} works {h} hours at ${w} and {k} hours at ${u} and pays {x}% tax.",
+                "{name} works {h} hours at ${w} and {k} hours at ${u} and pays {z}% tax.",
                 "How many dollars are left?",
             ),
         ),
         (
             ("first job", "{h}*{w}"),
             ("both", "{s1}+{k}*{u}"),
-            ("tax", "{s2}*{x}/100"),
+            ("tax", "{s2}*{z}/100"),
             ("left", "{s2}-{s3}"),
         ),
         held_out=True,
