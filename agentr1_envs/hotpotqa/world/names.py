@@ -34,6 +34,11 @@ _ONSETS = words(
 _INNER = words("b br c d dr f g h k l ll m mm n nn p r rr s ss st t tt v z nd rd lt mb rk sk nt")
 _VOWELS = words("a e i o u a e i o ae ei au ia")
 _SURNAME_ENDS = words("n r s l t ck ssen berg mann ova inger ard olt ick and esz ou ari enko well")
+# Syllables that chance would join into words nobody wants to read.
+_UNFIT = words(
+    "schei arsch fick fot kack nazi hit puta merd nig dick cock cun kunt slu tit pis rap anal pus "
+    "cum fag twa whor hor puss penn wan gook kik spic coon jap neg dam ass sex poo pen vag rape"
+)
 _CITY_ENDS = words(
     "ford by stad haven mouth grad burg wick ton dorf minster port vik ham ingen mere"
 )
@@ -93,8 +98,14 @@ class NameMaker:
                 pool.append(word)
         return pool
 
+    def _word(self, rng: random.Random, ends: Sequence[str]) -> str:
+        while True:
+            word = self._letters(rng, ends)
+            if not any(part in word.lower() for part in _UNFIT):
+                return word
+
     @staticmethod
-    def _word(rng: random.Random, ends: Sequence[str]) -> str:
+    def _letters(rng: random.Random, ends: Sequence[str]) -> str:
         word = pick(rng, _ONSETS) + pick(rng, _VOWELS)
         if rng.random() < 0.75:
             word += pick(rng, _INNER) + pick(rng, _VOWELS)
