@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),
     "eval-papers": ("agentr1_train.cli.eval_papers", "score a file of found papers"),
     "train": ("agentr1_train.cli.train", "train a model on a recipe"),
+    "proxy": ("agentr1_train.cli.proxy", "record an agent's calls to an OpenAI-compatible server"),
     "serve": ("agentr1_train.cli.serve", "serve an environment over HTTP and WebSocket (OpenEnv)"),
     "alfworld": ("agentr1_train.cli.alfworld", "compare the ALFWorld engines"),
     "webshop": ("agentr1_train.cli.webshop", "serve the shop as web pages"),
