@@ -111,7 +111,7 @@ class _Inputs:
     steps: Steps
     mask: Tensor  # bool [N, T]
     rewards: Tensor  # float64 [M], penalty included
-    penalty: Tensor | None  # [N, T], KL penalty per token, already negative
+    penalty: Tensor | None  # [N, T], paid per token beside the rewards
     values: Tensor | None  # [N, T]
     boot: Tensor  # float64 [M], V after the row where an episode ended by a limit, else 0
 
@@ -125,6 +125,7 @@ def compute_advantages(
     old_logprobs: Tensor | None = None,
     bootstrap_values: Tensor | None = None,
     rewards: Tensor | None = None,
+    token_rewards: Tensor | None = None,
 ) -> AdvantageResult:
     """Advantages and returns of a batch of step rows.
 
@@ -140,6 +141,8 @@ def compute_advantages(
             that did not terminate. Without it, bootstrap rows in the batch give it; with neither
             it is 0 and counted in metrics["adv/truncated_without_bootstrap"].
         rewards: [N], in place of rows.rewards (scaled or shuffled ones).
+        token_rewards: [N, T], paid beside the rewards at the tokens themselves (a KL penalty that
+            was computed elsewhere).
 
     Returns:
         AdvantageResult, in the dtype and on the device of values, else of rows.response_logprobs.
@@ -152,7 +155,11 @@ def compute_advantages(
         raise ValueError(f"{cfg.estimator} needs values [N, T] of a critic, got None")
     if values is not None and values.dim() == 1 and cfg.estimator == "gae":
         values = values[:, None].expand(shape)
-    for name, t in (("values", values), ("ref_logprobs", ref_logprobs)):
+    for name, t in (
+        ("values", values),
+        ("ref_logprobs", ref_logprobs),
+        ("token_rewards", token_rewards),
+    ):
         if t is not None and t.shape != shape:
             raise ValueError(f"{name}: shape {tuple(t.shape)}, expected {tuple(shape)}")
     like = rows.response_logprobs if values is None else values
@@ -161,6 +168,8 @@ def compute_advantages(
 
     penalty = None
     kl_mean = 0.0
+    if token_rewards is not None:
+        penalty = token_rewards.to(like).masked_fill(~mask, 0)
     if cfg.kl_in_reward:
         if ref_logprobs is None:
             raise ValueError("kl_in_reward needs ref_logprobs [N, T], got None")
@@ -169,7 +178,8 @@ def compute_advantages(
         old = rows.response_logprobs if old_logprobs is None else old_logprobs
         kl = kl_penalty(old.to(like), ref_logprobs.to(like), cfg.kl_estimator)
         kl = torch.where(mask, kl, torch.zeros((), dtype=kl.dtype, device=kl.device))
-        penalty = -cfg.kl_in_reward * kl
+        paid = -cfg.kl_in_reward * kl
+        penalty = paid if penalty is None else penalty + paid
         kl_mean = float(kl.sum()) / steps.n_tokens
     r = steps.take(rows.rewards if rewards is None else rewards)
     task_rewards = r
@@ -185,7 +195,7 @@ def compute_advantages(
     metrics = _metrics(rows, steps, task_rewards, adv)
     metrics["adv/truncated_without_bootstrap"] = float(missing)
     metrics["adv/clipped_fraction"] = clipped
-    if penalty is not None:
+    if cfg.kl_in_reward:
         metrics["adv/kl_in_reward"] = kl_mean
     return AdvantageResult(adv, ret, value_mask, metrics)
 

@@ -172,6 +172,13 @@ def test_kl_in_the_reward_is_paid_where_the_token_is() -> None:
     cfg = AdvantageConfig("token_gae", gamma=0.5, lam=1.0, whiten=False, kl_in_reward=1.0)
     got = compute_advantages(rows, cfg, torch.zeros(1, 2, dtype=torch.float64), ref)
     assert got.advantages.tolist() == [[-0.5, -1.0]]
+    # the same penalty computed elsewhere
+    cfg = AdvantageConfig("token_gae", gamma=0.5, lam=1.0, whiten=False)
+    zero = torch.zeros(1, 2, dtype=torch.float64)
+    paid = torch.tensor([[0.0, -1.0]], dtype=torch.float64)
+    assert compute_advantages(rows, cfg, zero, token_rewards=paid).advantages.tolist() == [
+        [-0.5, -1.0]
+    ]
 
 
 # ------------------------------------------------------------------- faults seen elsewhere
