@@ -67,6 +67,7 @@ FILES = (
         for name in ("base.bin", "base_starts.npy", "first.npy", "weights.npy", "order.npy")
     ),
 )
+_META = {"key": str, "products": int, "noun_source": str, "files": dict, "goals": dict}
 _COLUMN = {name: number for number, name in enumerate(FIELDS)}
 _PRODUCT_CACHE = 4096
 _SEARCH_CACHE = 4096
@@ -177,10 +178,12 @@ class Catalog:
         return self._text[start : start + int(lengths[column])].decode("utf-8")
 
     def card(self, row: int) -> tuple[str, str, str]:
-        """(ASIN, title, price tag): what a result page shows of a product."""
+        """(ASIN, title, price tag), the first fields: what a result page shows of a product."""
         card = self._cards.get(row)
         if card is None:
-            card = (self.asin(row), self.field(row, "title"), self.field(row, "price_tag"))
+            start, (title, price, *_) = int(self._starts[row]), self._lengths[row].tolist()
+            text = self._text[start : start + title + price]
+            card = (self.asin(row), text[:title].decode("utf-8"), text[title:].decode("utf-8"))
             _remember(self._cards, row, card, _PRODUCT_CACHE)
         return card
 
@@ -198,13 +201,12 @@ class Catalog:
         return product
 
     def _read(self, row: int) -> Product:
-        start = int(self._starts[row])
-        ends = np.cumsum(self._lengths[row], dtype=np.int64)
-        blob = self._text[start : start + int(ends[-1])]
-        texts, before = [], 0
-        for end in ends.tolist():
-            texts.append(blob[before:end].decode("utf-8"))
-            before = end
+        start, lengths = int(self._starts[row]), self._lengths[row].tolist()
+        blob = self._text[start : start + sum(lengths)]
+        texts, at = [], 0
+        for length in lengths:
+            texts.append(blob[at : at + length].decode("utf-8"))
+            at += length
         title, price_tag, description, bullets, options, attributes, places, query, category = texts
         return Product(
             row=row,
@@ -221,6 +223,12 @@ class Catalog:
             price=float(self._prices[row]),
             nouns=self.nouns(row),
         )
+
+    def forget(self) -> None:
+        """Drop the products and results that were read; for measurements."""
+        self._products.clear()
+        self._cards.clear()
+        self._searches.clear()
 
     def rows_in_file_order(self) -> np.ndarray:
         """All rows, uint32 [N], in the order of the source file."""
@@ -273,6 +281,11 @@ def read_meta(path: Path) -> dict[str, Any]:
     if meta.get("version") != VERSION:
         found = meta.get("version")
         raise EnvironmentFault(f"catalog {path} has version {found}, expected {VERSION}: {how}")
+    for name, kind in _META.items():
+        if not isinstance(meta.get(name), kind):
+            raise EnvironmentFault(
+                f"{path / 'meta.json'} is damaged: {name} is {meta.get(name)!r}: {how}"
+            )
     return meta
 
 

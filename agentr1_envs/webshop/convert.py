@@ -26,7 +26,7 @@ import numpy as np
 
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.webshop import goals as goal_files
-from agentr1_envs.webshop.catalog import FIELDS, FILES, FORMAT, VERSION, Catalog, map_bytes
+from agentr1_envs.webshop.catalog import FIELDS, FILES, FORMAT, VERSION, Catalog
 from agentr1_envs.webshop.nouns import MODEL_SHA256, NounFinder
 from agentr1_envs.webshop.official import RawProduct, Report, parse_product, text_list
 
@@ -225,8 +225,9 @@ class _Build:
         lengths = np.frombuffer(self.lengths, np.uint32).reshape(count, len(FIELDS))
         np.save(self.folder / "lengths.npy", lengths[by_asin])
         totals = self.draw(names, row_of, by_asin)
-        self.write_nouns()
-        self.write_index()
+        with contextlib.closing(TextReader(self.folder)) as reader:
+            self.write_nouns(reader)
+            self.write_index(reader)
         self.problems.close()
         return self.write_meta(count, totals)
 
@@ -344,8 +345,7 @@ class _Build:
 
     # --- what is made from the written texts -----------------------------------------------------
 
-    def write_nouns(self) -> None:
-        reader = TextReader(self.folder)
+    def write_nouns(self, reader: TextReader) -> None:
         starts = array("q", [0])
 
         def titles() -> Iterator[str]:
@@ -363,10 +363,8 @@ class _Build:
             )
         np.save(self.folder / "noun_starts.npy", np.frombuffer(starts, dtype=np.int64))
 
-    def write_index(self) -> None:
+    def write_index(self, reader: TextReader) -> None:
         from agentr1_envs.webshop.search import ProductIndex
-
-        reader = TextReader(self.folder)
 
         def documents() -> Iterator[tuple[str, str]]:
             for row, name in enumerate(np.load(self.folder / "asins.npy", mmap_mode="r")):
@@ -397,23 +395,32 @@ class _Build:
 
 
 class TextReader:
-    """The first fields of each product while the catalog is being built, in row order."""
+    """The first fields of each product while the catalog is being built, in row order.
+
+    Read, not mapped: a mapping would keep every page that was touched in this process's memory.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._text = map_bytes(folder / "text.bin")
-        self._starts = np.load(folder / "starts.npy", mmap_mode="r").view(np.ndarray)
-        self._lengths = np.load(folder / "lengths.npy", mmap_mode="r").view(np.ndarray)
+        self._file = (folder / "text.bin").open("rb", buffering=0)
+        self._starts = np.load(folder / "starts.npy")
+        self._lengths = np.load(folder / "lengths.npy")
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def texts(self, row: int, count: int) -> list[str]:
         """The first `count` fields of `row`, see `catalog.FIELDS`."""
-        start, texts = int(self._starts[row]), []
-        for length in self._lengths[row, :count].tolist():
-            texts.append(self._text[start : start + length].decode("utf-8"))
-            start += length
+        lengths = self._lengths[row, :count].tolist()
+        self._file.seek(int(self._starts[row]))
+        data, at, texts = self._file.read(sum(lengths)), 0, []
+        for length in lengths:
+            texts.append(data[at : at + length].decode("utf-8"))
+            at += length
         return texts
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def encode_product(product: RawProduct) -> tuple[list[bytes], bool]:

@@ -175,17 +175,16 @@ class ShopSession:
 
     def state(self) -> str:
         """The visit's state as text; equal texts mean equal states."""
-        asin = self.product.asin if self.product is not None else ""
-        return json.dumps(
-            [
+        return repr(
+            (
                 self.page,
                 self.sub_page if self.page == "sub" else "",
                 self.query,
                 self.number,
-                asin,
+                self.product.asin if self.product is not None else "",
                 sorted(self.options.items()),
                 sorted(self.visited),
-            ]
+            )
         )
 
     # --- what the shopper does -------------------------------------------------------------------
