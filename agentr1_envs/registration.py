@@ -56,6 +56,7 @@ ENVS: dict[str, EnvEntry] = {
             experts={
                 "expert": "agentr1_envs.hotpotqa.expert:Expert",
                 "observer": "agentr1_envs.hotpotqa.expert:Observer",
+                "guesser": "agentr1_envs.hotpotqa.expert:Guesser",
             },
             prepare="agentr1_recipes.hotpotqa.prepare",
         ),

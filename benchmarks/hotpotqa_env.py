@@ -15,7 +15,7 @@ from typing import Any
 
 from agentr1_envs.hotpotqa import corpus, generator
 from agentr1_envs.hotpotqa.env import HotpotQAEnv
-from agentr1_envs.hotpotqa.expert import Expert, Observer
+from agentr1_envs.hotpotqa.expert import Expert, Guesser, Observer
 
 
 class Stored:
@@ -67,17 +67,21 @@ def steps_per_second(env: HotpotQAEnv, played: list[tuple[str, list[str]]]) -> f
 
 def policy_rate(env: HotpotQAEnv, policy: Any, episodes: int) -> dict[str, float]:
     """Success and retrieval of a scripted policy."""
-    finals = []
+    finals, kinds = [], []
     for _ in range(episodes):
         obs, info = env.reset()
+        kinds.append(env.task["answer"] in ("yes", "no"))
         policy.reset(obs, info)
         done = False
         while not done:
             obs, _, terminated, truncated, info = env.step(policy.act(obs, info))
             done = terminated or truncated
         finals.append(info)
+    closed = [i["success"] for i, yes_no in zip(finals, kinds, strict=True) if yes_no]
+    other = [i["success"] for i, yes_no in zip(finals, kinds, strict=True) if not yes_no]
     return {
-        "success": sum(i["success"] for i in finals) / episodes,
+        "success, yes/no questions": sum(closed) / len(closed),
+        "success, other questions": sum(other) / len(other),
         "support_recall": sum(i["metrics"]["support_recall"] for i in finals) / episodes,
         "replies": sum(i["step"] for i in finals) / episodes,
     }
@@ -102,7 +106,7 @@ def run(episodes: int) -> dict[str, Any]:
     for task_id, _ in played:
         bare.reset(options={"task_id": task_id})
     figures["resets/s"] = len(played) / (time.process_time() - start)
-    for name, policy in (("expert", Expert), ("observer", Observer)):
+    for name, policy in (("expert", Expert), ("observer", Observer), ("guesser", Guesser)):
         env = HotpotQAEnv(split="validation", order="sequential")
         for key, value in policy_rate(env, policy(env), len(env.tasks)).items():
             figures[f"{name}: {key}"] = value

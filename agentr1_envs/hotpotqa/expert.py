@@ -1,8 +1,14 @@
-"""Scripted policies: one that knows the supporting facts, one that sees only what a player sees."""
+"""Scripted policies.
+
+`Expert` knows the supporting facts, `Observer` sees only what a player sees, `Guesser` reads the
+question alone: what it scores is what a policy can score without searching.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from agentr1_envs.hotpotqa import grammar, solver
@@ -161,3 +167,30 @@ class Observer(_Policy):
         if re.match(r"(?:Are|Is|Was|Were|Do|Does|Did|Has|Have) ", self._question):
             return "yes"
         return max(counts, key=lambda name: (counts[name], name), default="unknown")
+
+
+class Guesser(_Policy):
+    """Answers at once with the training split's most frequent answer to questions of that form."""
+
+    def reset(self, obs: Any, info: dict[str, Any]) -> None:
+        """Begin an episode."""
+        self._question = _said(obs, info).removeprefix("Question: ").strip()
+
+    def act(self, obs: Any, info: dict[str, Any]) -> str:
+        """The reply to an observation."""
+        return self._answer(_common_answers().get(_form(self._question), "yes"))
+
+
+def _form(question: str) -> tuple[str, str]:
+    parsed = grammar.parse(question)
+    return (parsed.form, parsed.relation) if parsed else ("", "")
+
+
+@lru_cache(maxsize=1)
+def _common_answers() -> dict[tuple[str, str], str]:
+    from agentr1_envs.hotpotqa.generator import questions
+
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for task in questions("train"):
+        counts.setdefault(_form(task["question"]), Counter())[task["answer"]] += 1
+    return {form: answers.most_common(1)[0][0] for form, answers in counts.items()}

@@ -13,7 +13,7 @@ import pytest
 import agentr1_envs
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.hotpotqa.env import HotpotQAEnv
-from agentr1_envs.hotpotqa.expert import Expert, Observer, read_passages
+from agentr1_envs.hotpotqa.expert import Expert, Guesser, Observer, read_passages
 from agentr1_envs.retrieval import Bm25Index, Passage
 from agentr1_envs.tool_formats import format_names, get_format
 
@@ -288,6 +288,17 @@ def test_answering_without_searching_earns_nothing() -> None:
         env.reset(options={"task_id": row["task_id"]})
         hits += env.step(f"<answer>{names[i % len(names)]}</answer>")[1]
     assert hits / len(rows) <= 0.05
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_reading_only_the_question_earns_next_to_nothing(split: str) -> None:
+    env = HotpotQAEnv(split=split, order="sequential")
+    finals = play(env, Guesser(env), len(env.tasks))
+    answers = {env.tasks[i]["task_id"]: env.tasks[i]["answer"] for i in range(len(env.tasks))}
+    closed = [i["success"] for i in finals if answers[i["task_id"]] in ("yes", "no")]
+    other = [i["success"] for i in finals if answers[i["task_id"]] not in ("yes", "no")]
+    assert len(closed) >= 150 and np.mean(closed) <= 0.55
+    assert len(other) >= 700 and np.mean(other) <= 0.05
 
 
 def test_pickling_and_sharing_of_the_index() -> None:
