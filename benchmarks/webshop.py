@@ -184,7 +184,7 @@ def scale(products: int, folder: Path, workers: int, noun_source: str) -> dict[s
 
     figures: dict[str, Any] = {"products": products, "noun_source": noun_source}
     start = time.perf_counter()
-    paths = Generator(products).write_files(folder / "files")
+    paths = Generator(products).write_files(folder / "files", human=5000)
     figures["write_files_s"] = round(time.perf_counter() - start, 1)
     figures["files_gb"] = round(sum(path.stat().st_size for path in paths) / 1e9, 2)
     out = folder / "shop"

@@ -69,7 +69,8 @@ FILES = (
 )
 _META = {"key": str, "products": int, "noun_source": str, "files": dict, "goals": dict}
 _COLUMN = {name: number for number, name in enumerate(FIELDS)}
-_PRODUCT_CACHE = 4096
+MAX_QUERY_CHARS = 4096
+_PRODUCT_CACHE = 1024
 _SEARCH_CACHE = 4096
 
 
@@ -184,7 +185,7 @@ class Catalog:
             start, (title, price, *_) = int(self._starts[row]), self._lengths[row].tolist()
             text = self._text[start : start + title + price]
             card = (self.asin(row), text[:title].decode("utf-8"), text[title:].decode("utf-8"))
-            _remember(self._cards, row, card, _PRODUCT_CACHE)
+            _remember(self._cards, row, card, 4 * _PRODUCT_CACHE)
         return card
 
     def nouns(self, row: int) -> list[str]:
@@ -237,7 +238,11 @@ class Catalog:
     # --- search and goals ------------------------------------------------------------------------
 
     def search(self, query: str, k: int = SEARCH_RESULTS) -> list[int]:
-        """The rows of the best `k` products, best first; ties by ASIN ascending."""
+        """The rows of the best `k` products, best first; ties by ASIN ascending.
+
+        Only the first `MAX_QUERY_CHARS` characters are searched, so that no query takes long.
+        """
+        query = query[:MAX_QUERY_CHARS]
         found = self._searches.get(query)
         if found is None:
             found = self._search_index().search(query, k)

@@ -55,39 +55,41 @@ def file_hash(path: Path, on_bytes: OnBytes | None = None) -> str:
     return digest.hexdigest()
 
 
-class Annotations:
-    """The attribute file, spooled to an unnamed file and looked up by ASIN: little stays in memory.
+class Spool:
+    """A JSON object of objects by ASIN, copied to an unnamed file: little of it stays in memory.
 
     Args:
-        path: ``items_ins_v2*.json``.
-        spool: An open binary file for reading and writing.
+        path: The JSON file.
+        file: An open binary file for reading and writing, at its end.
+        pick: What to keep of a value; None drops it.
     """
 
-    def __init__(self, path: Path, spool: IO[bytes], on_bytes: OnBytes | None = None) -> None:
-        self.path, self._spool, self.skipped = path, spool, 0
-        keys, starts = bytearray(), array("q", [0])
+    def __init__(
+        self,
+        path: Path,
+        file: IO[bytes],
+        pick: Callable[[Any], Any],
+        on_bytes: OnBytes | None = None,
+    ) -> None:
+        self._file = file
+        keys, starts = bytearray(), array("q", [file.seek(0, os.SEEK_END)])
         with JsonWindow(path, on_bytes) as window:
             for asin, value in iter_items(window):
-                if len(asin) > MAX_ASIN or not asin.isascii() or not isinstance(value, dict):
-                    self.skipped += 1
+                kept = pick(value)
+                # A product with such an ASIN is skipped itself.
+                if kept is None or len(asin) > MAX_ASIN or not asin.isascii():
                     continue
-                packed = json.dumps(
-                    [
-                        [a for a in value.get("attributes") or [] if isinstance(a, str)],
-                        _text_or_none(value.get("instruction")),
-                        text_list(value.get("instruction_attributes")),
-                    ],
-                    separators=(",", ":"),
-                )
+                packed = json.dumps(kept, separators=(",", ":")).encode("ascii")
                 keys += asin.encode("ascii").ljust(MAX_ASIN, b"\0")
-                starts.append(starts[-1] + spool.write(packed.encode("ascii")))
-        spool.flush()
+                starts.append(starts[-1] + file.write(packed))
+        file.flush()
         names = np.frombuffer(bytes(keys), dtype=f"S{MAX_ASIN}")
         self._order = np.argsort(names, kind="stable")
         self._names = names[self._order]
         self._starts = np.frombuffer(starts, dtype=np.int64)
 
-    def __call__(self, asin: str) -> Annotation | None:
+    def get(self, asin: str) -> Any:
+        """What was kept of an ASIN's value, or None."""
         key = asin.encode("ascii")
         # The last one counts where a key occurs twice, as in any JSON reader.
         place = int(np.searchsorted(self._names, np.bytes_(key), side="right")) - 1
@@ -95,23 +97,24 @@ class Annotations:
             return None
         entry = int(self._order[place])
         start, end = int(self._starts[entry]), int(self._starts[entry + 1])
-        return Annotation(*json.loads(os.pread(self._spool.fileno(), end - start, start)))
+        return json.loads(os.pread(self._file.fileno(), end - start, start))
 
 
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _pick_annotation(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return None
+    attributes, instruction = value.get("attributes"), value.get("instruction")
+    return [
+        [a for a in attributes if isinstance(a, str)] if isinstance(attributes, list) else [],
+        instruction if isinstance(instruction, str) else None,
+        text_list(value.get("instruction_attributes")),
+    ]
 
 
 def read_products(path: Path, on_bytes: OnBytes | None = None) -> Iterator[Any]:
     """The records of ``items_shuffle*.json``, one at a time."""
     with JsonWindow(path, on_bytes) as window:
         yield from iter_array(window)
-
-
-def read_human_goals(path: Path, on_bytes: OnBytes | None = None) -> dict[str, Any]:
-    """``items_human_ins.json``: ASIN to its goals."""
-    with JsonWindow(path, on_bytes) as window:
-        return dict(iter_items(window))
 
 
 def source_of_files(
@@ -125,10 +128,16 @@ def source_of_files(
 ) -> Source:
     """A `Source` over the three public files."""
     products, attributes, human = paths
-    goals = read_human_goals(human, on_bytes)
+    notes = Spool(attributes, spool, _pick_annotation, on_bytes)
+    goals = Spool(human, spool, lambda value: value, on_bytes)
+
+    def annotation(asin: str) -> Annotation | None:
+        entry = notes.get(asin)
+        return None if entry is None else Annotation(*entry)
+
     return Source(
         records=read_products(products, on_bytes),
-        annotation=Annotations(attributes, spool, on_bytes),
+        annotation=annotation,
         human=goals.get,
         key=key,
         noun_source=noun_source,

@@ -240,8 +240,15 @@ class Generator:
         """What a catalog of this world depends on."""
         return {"generator": GENERATOR_VERSION, "size": self.size, "world": self.seed}
 
-    def write_files(self, folder: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
-        """Write the world in the form of the three public files; each is replaced when complete."""
+    def write_files(
+        self, folder: str | os.PathLike[str], *, human: int | None = None
+    ) -> tuple[Path, Path, Path]:
+        """Write the world in the form of the three public files; each is replaced when complete.
+
+        Args:
+            folder: Where they go.
+            human: Only so many products have human goals; None: all.
+        """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         worlds = map(self.make, range(self.size))
@@ -262,7 +269,8 @@ class Generator:
                 }
                 products.write(comma + json.dumps(record, ensure_ascii=False))
                 notes.write(f"{comma}{key}: {json.dumps(entry, ensure_ascii=False)}")
-                humans.write(f"{comma}{key}: {json.dumps(goals, ensure_ascii=False)}")
+                if human is None or number < human:
+                    humans.write(f"{comma}{key}: {json.dumps(goals, ensure_ascii=False)}")
             for file, mark in ((products, "]"), (notes, "}"), (humans, "}")):
                 file.write(f"\n{mark}\n")
         for part, path in zip(parts, paths, strict=True):

@@ -192,6 +192,11 @@ class GoalSet:
     def __len__(self) -> int:
         return len(self._order)
 
+    @property
+    def bases(self) -> int:
+        """Number of base goals."""
+        return len(self._first) - 1
+
     def base_of(self, position: int) -> tuple[int, int]:
         """(base goal, choice of options within it) of the goal at a position."""
         goal = int(self._order[position])
@@ -239,34 +244,42 @@ class GoalSet:
         return np.searchsorted(self._first, goals, side="right") - 1
 
 
-def leaks(goals: GoalSet) -> dict[str, int]:
+def leaks(goals: GoalSet, chunk: int = 1 << 20) -> dict[str, int]:
     """What the splits share: goals whose product, or whose instruction, occurs in another split.
+
+    Args:
+        goals: The goals.
+        chunk: How many goals are looked at together; memory does not grow with their number.
 
     Returns:
         ``{"validation_test_products": n, "validation_test_instructions": n, ...}``: for each pair
         (split, earlier split) the number of goals of the split that have a twin in the earlier one.
     """
+    ranges = {split: split_range(split, len(goals)) for split in SPLITS}
+    held_out = ("test", "validation")
+    texts = {s: {goals[p]["instruction_text"] for p in ranges[s]} for s in held_out}
+    bases = {s: [goals.base(n) for n in set(goals.bases_of(ranges[s]).tolist())] for s in held_out}
+    rows = {s: {base["row"] for base in bases[s]} for s in held_out}
+    stems = {s: {base["instruction"] for base in bases[s]} for s in held_out}
+    same_row = {s: np.zeros(goals.bases, dtype=bool) for s in held_out}
+    same_stem = {s: np.zeros(goals.bases, dtype=bool) for s in held_out}
+    for number in range(goals.bases):
+        base = goals.base(number)
+        for split in held_out:
+            same_row[split][number] = base["row"] in rows[split]
+            same_stem[split][number] = base["instruction"] in stems[split]
     found: dict[str, int] = {}
-    seen: dict[str, tuple[set[int], set[str], set[str]]] = {}
-    for split in SPLITS:  # test, validation, train: what is held out comes first
-        positions = split_range(split, len(goals))
-        bases = goals.bases_of(positions)
-        unique, places = np.unique(bases, return_inverse=True)
-        rows, stems = [], []
-        for number in unique.tolist():
-            base = goals.base(number)
-            rows.append(base["row"])
-            stems.append(base["instruction"])
-        row_of = np.asarray(rows, dtype=np.int64)
-        for earlier, (their_rows, their_stems, their_texts) in seen.items():
-            same_row = np.isin(row_of, list(their_rows))
-            found[f"{split}_{earlier}_products"] = int(same_row[places].sum()) if rows else 0
+    for split, earlier in (("validation", "test"), ("train", "test"), ("train", "validation")):
+        products = instructions = 0
+        whole = ranges[split]
+        for start in range(whole.start, whole.stop, chunk):
+            positions = range(start, min(start + chunk, whole.stop))
+            numbers = goals.bases_of(positions)
+            products += int(same_row[earlier][numbers].sum())
             # Only goals with an equal stem can have an equal text: texts are made for few goals.
-            same_stem = np.asarray([stem in their_stems for stem in stems], dtype=bool)
-            hits = np.flatnonzero(same_stem[places]) if rows else np.zeros(0, np.int64)
-            texts = (goals[positions[place]]["instruction_text"] for place in hits.tolist())
-            found[f"{split}_{earlier}_instructions"] = sum(text in their_texts for text in texts)
-        if split != "train":
-            all_texts = {goals[position]["instruction_text"] for position in positions}
-            seen[split] = (set(rows), set(stems), all_texts)
+            for place in np.flatnonzero(same_stem[earlier][numbers]).tolist():
+                text = goals[positions[place]]["instruction_text"]
+                instructions += text in texts[earlier]
+        found[f"{split}_{earlier}_products"] = products
+        found[f"{split}_{earlier}_instructions"] = instructions
     return found

@@ -8,8 +8,6 @@ from pathlib import Path
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.retrieval.bm25 import Bm25Index
 
-MAX_QUERY_CHARS = 2000
-
 
 class ProductIndex:
     """A BM25 index whose document numbers are the catalog's rows.
@@ -33,11 +31,8 @@ class ProductIndex:
             )
 
     def search(self, query: str, k: int) -> list[int]:
-        """Rows of the best `k` products, best first; equal scores in ASIN order.
-
-        Only the first `MAX_QUERY_CHARS` characters are searched.
-        """
-        numbers, _ = self._index.top(query[:MAX_QUERY_CHARS], k)
+        """Rows of the best `k` products, best first; equal scores in ASIN order."""
+        numbers, _ = self._index.top(query, k)
         return numbers.tolist()
 
     @staticmethod
