@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import uuid
@@ -26,7 +27,8 @@ def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Ite
     """
     final = Path(target)
     final.parent.mkdir(parents=True, exist_ok=True)
-    made = final.parent / f".{final.name}.{uuid.uuid4().hex}.tmp"
+    _remove_stale(final)
+    made = final.parent / f".{final.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp"
     made.mkdir()
     try:
         yield made
@@ -39,10 +41,28 @@ def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Ite
                     raise
             if keep_existing:
                 return
-            old = final.parent / f".{final.name}.{uuid.uuid4().hex}.old"
+            old = made.with_suffix(".old")
             with contextlib.suppress(FileNotFoundError):
                 os.rename(final, old)
             shutil.rmtree(old, ignore_errors=True)
         raise OSError(f"{final}: another process keeps writing it")
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _remove_stale(final: Path) -> None:
+    """Removes what processes that were killed left beside ``final``."""
+    for folder in final.parent.glob(f".{glob.escape(final.name)}.*-*"):
+        pid = folder.name[len(final.name) + 2 :].partition("-")[0]
+        if folder.suffix in (".tmp", ".old") and pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it lives, as another user's
+    return True

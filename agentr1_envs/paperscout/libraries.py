@@ -42,11 +42,23 @@ def open_library(name: str, options: Mapping[str, Any] | None = None) -> PaperLi
     """
     given = dict(options or {})
     place = name if name == "generated" or name in LIVE else os.path.abspath(name)
-    key = ("library", place, json.dumps(given, sort_keys=True))
+    # A folder that was prepared anew in the meantime is opened anew.
+    stamp = 0 if place == name else folder_stamp(place)
+    key = ("library", place, stamp, json.dumps(given, sort_keys=True))
     try:
         return _once(key, lambda: _library(name, given))
     except TypeError as error:
         raise ValueError(f"library {name!r}, library_options {given}: {error}") from error
+
+
+def folder_stamp(folder: str) -> int:
+    """Changes when a prepared folder is written again; 0 where there is none."""
+    for part in (os.path.join(folder, "library"), folder):
+        try:
+            return os.stat(os.path.join(part, "papers.json")).st_mtime_ns
+        except OSError:
+            continue
+    return 0
 
 
 def _library(name: str, options: dict[str, Any]) -> PaperLibrary:

@@ -25,13 +25,15 @@ from agentr1_envs.task_set import TaskSet, TaskSource
 
 _PAPERS_KEPT = 65_536
 INDEX = "bm25"
+LIBRARY = "library"
 
 
 class LocalLibrary(PaperLibrary):
     """A folder of papers, citations and an index; everything in it is memory-mapped.
 
     Args:
-        folder: made by `agentr1 prepare paperscout` (or `write_library`).
+        folder: made by `agentr1 prepare paperscout`, with the library in its folder ``library``
+            and rows of tasks beside it; or a library alone, made by `write_library`.
 
     Raises:
         TaskDataError: the folder or a file in it is not what it should be.
@@ -40,8 +42,10 @@ class LocalLibrary(PaperLibrary):
     name = "local"
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self.store = PaperStore(folder)
+        self.root = Path(folder)
+        inner = self.root / LIBRARY
+        self.folder = inner if (inner / "papers.json").is_file() else self.root
+        self.store = PaperStore(self.folder)
         self.index = open_index(self.store)
         count = len(self.store)
         # A date cut-off allows the first n rows. Any such mask is a view into this one array.
@@ -55,7 +59,7 @@ class LocalLibrary(PaperLibrary):
 
     def tasks(self, split: str) -> TaskSource | None:
         for ending in ("parquet", "jsonl"):
-            file = self.folder / f"{split}.{ending}"
+            file = self.root / f"{split}.{ending}"
             if file.is_file():
                 return TaskSet.from_file(file, split=split)
         return None

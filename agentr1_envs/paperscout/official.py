@@ -134,6 +134,20 @@ def read_dump(
     )
 
 
+def titles_dump(tasks: Iterable[Mapping[str, Any]]) -> Dump:
+    """The papers that queries name, with nothing but their titles, dated by their identifiers."""
+    found: dict[str, Paper] = {}
+    for task in tasks:
+        names = task["gold"]
+        titles = task.get("gold_titles") or []
+        for place, name in enumerate(names):
+            title = titles[place] if len(titles) == len(names) else ""
+            if name not in found or (title and found[name].title == name):
+                found[name] = Paper(name, title or name, date=date_from_id(name) or 0)
+    papers = sorted(found.values(), key=lambda paper: (paper.date, paper.id))
+    return Dump(papers, [[] for _ in papers])
+
+
 def _link(links: list[dict[int, None]], rows: dict[str, int], row: int, cited: list[str]) -> int:
     unknown = 0
     for name in cited:

@@ -115,6 +115,7 @@ class PaperStore:
         source = str(self.folder)
         meta = _read_meta(self.folder)
         self.count: int = meta["papers"]
+        self.citations: int = meta["citations"]
         self.hash: str = meta["hash"]
         self.index_source: str = meta.get("index", "")
         self._arrays: dict[str, npt.NDArray[Any]] = {}
