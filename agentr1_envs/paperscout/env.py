@@ -257,6 +257,7 @@ class PaperScoutEnv(ToolEnv):
         self._task = task
         self._gold = frozenset(base_id(name) for name in task.get("gold", ()))
         self._cutoff: int | None = task.get("cutoff")
+        self._question: str = task["question"]
         self._pool = Pool(self.shown, self.abstract_words)
         self._pending: list[CallRecord] = []
         self._counts = {"search": 0, "expand": 0, "repeats": 0}
@@ -326,27 +327,24 @@ class PaperScoutEnv(ToolEnv):
     def _finish(self, record: CallRecord, papers: Any) -> str:
         pool, rule = self._pool, self.reward_rule
         record.found = len(papers)
-        fresh: dict[str, Paper] = {}
-        for paper in papers:
-            name = paper.id
-            if name not in pool.seen:
-                pool.seen.add(name)
-                self._seen_gold += name in self._gold
-            if name not in pool.entries:
-                fresh.setdefault(name, paper)
+        unseen = {paper.id for paper in papers} - pool.seen
+        if unseen:
+            pool.seen |= unseen
+            self._seen_gold += len(unseen & self._gold)
+        # By identifier: a live service may list a paper twice.
+        fresh = {paper.id: paper for paper in papers if paper.id not in pool.entries}
         if fresh:
-            assert self._task is not None
             new = list(fresh.values())
-            scores = self.selector.score(self._task["question"], new, self._gold)
-            record.new = sorted(
-                ((p, s) for p, s in zip(new, scores, strict=True) if s >= rule.keep),
-                key=lambda pair: -pair[1],
-            )
-            for paper, score in record.new:
-                pool.add(paper, score)
-                if score >= self.select_threshold:
-                    self._selected += 1
-                    self._hits += paper.id in self._gold
+            scores = self.selector.score(self._question, new, self._gold)
+            kept = [pair for pair in zip(new, scores, strict=True) if pair[1] >= rule.keep]
+            kept.sort(key=_by_score)
+            record.new = kept
+            pool.add(kept)
+            for paper, score in kept:
+                if score < self.select_threshold:
+                    break
+                self._selected += 1
+                self._hits += paper.id in self._gold
         record.reward = rule.call(record.kind, [score for _, score in record.new])
         return f"{len(record.new)} new papers"
 
@@ -401,6 +399,10 @@ class PaperScoutEnv(ToolEnv):
         info = super()._info()
         info["selector"] = self.selector_name
         return info
+
+
+def _by_score(pair: tuple[Paper, float]) -> float:
+    return -pair[1]
 
 
 @lru_cache(maxsize=64)

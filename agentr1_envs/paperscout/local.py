@@ -52,12 +52,16 @@ class LocalLibrary(PaperLibrary):
         self._steps = np.zeros(2 * count, np.bool_)
         self._steps[:count] = True
         self._read = lru_cache(maxsize=_PAPERS_KEPT)(self.store.read)
+        self._tasks = lru_cache(maxsize=None)(self._load_tasks)
 
     @property
     def hash(self) -> str:
         return self.store.hash
 
     def tasks(self, split: str) -> TaskSource | None:
+        return self._tasks(split)
+
+    def _load_tasks(self, split: str) -> TaskSource | None:
         for ending in ("parquet", "jsonl"):
             file = self.root / f"{split}.{ending}"
             if file.is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -13,17 +12,16 @@ _QUERY_SHOWN = 200
 
 @dataclass(slots=True)
 class Entry:
-    """A paper in the pool with the selector's figure in [0, 1]."""
+    """A paper in the pool with the selector's figure in [0, 1].
+
+    `text` is how the observation shows it; made when it is first shown.
+    """
 
     paper: Paper
     score: float
     number: int
     expanded: bool = False
-
-    @property
-    def key(self) -> tuple[float, int]:
-        """Best score first; among equals the one found first."""
-        return -self.score, self.number
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -67,28 +65,43 @@ class Pool:
         self._expanded: list[tuple[float, int]] = []
         self._by_number: list[Entry] = []
         self._lines: list[str] = []
+        self._sorted = True
 
-    def add(self, paper: Paper, score: float) -> None:
-        """Adds a paper that is not in the pool yet."""
-        entry = Entry(paper, score, len(self._by_number))
-        self.entries[paper.id] = entry
-        self._by_number.append(entry)
-        insort(self._open, entry.key)
+    def add(self, new: Iterable[tuple[Paper, float]]) -> None:
+        """Adds papers that are not in the pool yet."""
+        number = len(self._by_number)
+        for paper, score in new:
+            entry = Entry(paper, score, number)
+            self.entries[paper.id] = entry
+            self._by_number.append(entry)
+            # Best score first; among equals the one found first.
+            self._open.append((-score, number))
+            number += 1
+        self._sorted = False
 
     def mark_expanded(self, entry: Entry) -> None:
         """Moves a paper to the list of those whose citations were followed."""
         entry.expanded = True
-        del self._open[bisect_left(self._open, entry.key)]
-        insort(self._expanded, entry.key)
+        key = (-entry.score, entry.number)
+        self._open.remove(key)
+        self._expanded.append(key)
+        self._sorted = False
+
+    def _sort(self) -> None:
+        if not self._sorted:
+            self._open.sort()
+            self._expanded.sort()
+            self._sorted = True
 
     def best(self, *, expanded: bool, count: int | None = None) -> list[Entry]:
         """The best papers of one of the two lists (``count`` None: all of them)."""
+        self._sort()
         keys = self._expanded if expanded else self._open
         return [self._by_number[number] for _, number in keys[:count]]
 
     def ranked(self) -> list[Entry]:
         """All papers, best first."""
-        return sorted(self._by_number, key=lambda entry: entry.key)
+        return sorted(self._by_number, key=lambda entry: (-entry.score, entry.number))
 
     def record(self, record: CallRecord) -> None:
         """Keeps a call and the line of the history that tells of it."""
@@ -96,19 +109,17 @@ class Pool:
         self._lines.append(history_line(record))
 
     def state_key(self) -> str:
-        """Equal for equal states, whatever the order of the calls that led to them."""
-        return "\n".join(
-            (
-                *sorted(self.entries),
-                "expanded",
-                *sorted(e.paper.id for e in self._by_number if e.expanded),
-                "queries",
-                *sorted(self.queries),
-            )
-        )
+        """Equal for equal states, whatever the order of the calls that led to them.
+
+        The pool is a function of the calls that filled it, so these stand for it; its size tells
+        apart what a live service answered differently.
+        """
+        expanded = sorted(self._by_number[number].paper.id for _, number in self._expanded)
+        return "\n".join((str(len(self.entries)), *expanded, "", *sorted(self.queries)))
 
     def text(self, head: str, notes: Iterable[str] = ()) -> str:
         """The observation: the query, both lists, the history, and what went wrong last."""
+        self._sort()
         parts = [head]
         for title, keys in (
             ("Papers not expanded yet", self._open),
@@ -130,10 +141,12 @@ class Pool:
 
     def _entry_text(self, number: int) -> str:
         entry = self._by_number[number]
-        paper = entry.paper
-        abstract = paper.shortened(self.words) if self.words else ""
-        line = f"[{paper.id}] {paper.title} (score {entry.score:.2f})"
-        return f"{line}\n{abstract}" if abstract else line
+        if not entry.text:
+            paper = entry.paper
+            entry.text = f"[{paper.id}] {paper.title} (score {entry.score:.2f})"
+            if self.words and paper.abstract:
+                entry.text += f"\n{paper.shortened(self.words)}"
+        return entry.text
 
 
 def history_line(record: CallRecord) -> str:

@@ -66,8 +66,8 @@ class LexicalSelector(Selector):
     """
 
     name = "lexical"
-    slope: ClassVar[float] = 14.0
-    middle: ClassVar[float] = 0.78
+    slope: ClassVar[float] = 13.1
+    middle: ClassVar[float] = 0.67
     saturation: ClassVar[float] = 0.4
 
     def __init__(self, frequency: Callable[[str], float | None] | None = None) -> None:
