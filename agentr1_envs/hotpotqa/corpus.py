@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentr1_envs.hotpotqa.once import once
+
 if TYPE_CHECKING:
     from agentr1_envs.retrieval import Bm25Index, Passage
 
@@ -41,7 +43,7 @@ def in_memory(rows: Iterable[Mapping[str, Any]], source: str = "corpus") -> Bm25
     return Bm25Index.in_memory(triples, source=source)
 
 
-@lru_cache(maxsize=1)
+@once
 def embedded() -> Bm25Index:
     """The index of the embedded articles, made once a process and shared by its environments."""
     from agentr1_envs.hotpotqa.generator import world

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentr1_envs.hotpotqa.reading import Mention
 
@@ -173,6 +174,7 @@ _LESS = _forms(
     (r"Was (.+) (?:released|finished|founded) before (.+)", "year"),
     (r"Did (.+) (?:come out|take place|open) before (.+)", "year"),
 )
+MAX_CHARS = 1000  # the longest question of the world has some 200
 _JOBS = (
     "film director|actor|composer|novelist|singer|painter|architect|explorer|general|footballer"
     "|industrialist"
@@ -207,8 +209,12 @@ def _pair(text: str) -> tuple[Phrase, Phrase] | None:
     return None
 
 
+@lru_cache(maxsize=16384)
 def phrase(text: str) -> Phrase | None:
-    """Parse a noun phrase; None when it is not of the world's language."""
+    """Parse a noun phrase; None when it is not of the world's language.
+
+    Cached because nested pairs would try the same words many times over.
+    """
     mention = _name(text)
     if mention is not None:
         return Named(mention)
@@ -232,6 +238,8 @@ def phrase(text: str) -> Phrase | None:
 def parse(question: str) -> Question | None:
     """Parse a question of the embedded world; None when it is not one of its forms."""
     text = question.strip().removesuffix("?")
+    if len(text) > MAX_CHARS:
+        return None
     for form, relation in _SAME:
         if match := form.fullmatch(text):
             pair = _pair(match[1])

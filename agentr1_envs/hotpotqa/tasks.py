@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from agentr1_envs.errors import TaskDataError
+from agentr1_envs.hotpotqa.once import once
 from agentr1_envs.task_set import TaskSet, TaskSource
 
 
@@ -35,7 +35,7 @@ def is_embedded(task: dict[str, Any]) -> bool:
     return task["task_id"].startswith("world-")
 
 
-@lru_cache(maxsize=3)
+@once
 def embedded_tasks(split: str) -> TaskSource:
     """The generated tasks of a split, one panel a process."""
     from agentr1_envs.hotpotqa.generator import questions

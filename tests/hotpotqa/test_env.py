@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -311,6 +314,21 @@ def test_pickling_and_sharing_of_the_index() -> None:
     copy = pickle.loads(data)
     reply = call("capital river")
     assert copy.step(reply)[0] == one.step(reply)[0]
+
+
+def test_threads_share_one_world() -> None:
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "import agentr1_envs.hotpotqa.world.facts as facts\n"
+        "from agentr1_envs.hotpotqa.env import HotpotQAEnv\n"
+        "made, init = [], facts.SplitFacts.__init__\n"
+        "facts.SplitFacts.__init__ = lambda self, *a: (made.append(1), init(self, *a))[1]\n"
+        "play = lambda i: HotpotQAEnv(split='test').reset(seed=i)[0]\n"
+        "one = list(ThreadPoolExecutor(8).map(play, range(16)))\n"
+        "assert one == [play(i) for i in range(16)] and len(made) == 3, made"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
 
 
 def test_a_thousand_environments() -> None:
