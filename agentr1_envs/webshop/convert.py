@@ -164,10 +164,14 @@ def _is_catalog(path: Path) -> bool:
 
 
 def _remove_stale(target: Path) -> None:
-    """Remove what killed conversions left; a living one's folder is let alone."""
-    for path in target.parent.glob(f".{target.name}.partial-*"):
-        pid = path.name.rpartition("-")[2]
-        if pid.isdigit() and not _alive(int(pid)):
+    """Clear up what killed conversions left; a living one's folders are let alone."""
+    for path in target.parent.glob(f".{target.name}.*-*"):
+        kind, _, pid = path.name.removeprefix(f".{target.name}.").rpartition("-")
+        if kind not in ("partial", "old") or not pid.isdigit() or _alive(int(pid)):
+            continue
+        if kind == "old" and not target.exists():
+            os.replace(path, target)  # it was killed between the two steps of _replace
+        else:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -203,7 +203,8 @@ class ShopSession:
             self._search(argument)
             return _DONE
         target = self.targets().get(argument)
-        if target is None or target[1] == pages.SEARCH:
+        # The search button does nothing by itself; the published shop bars its text altogether.
+        if target is None or target[1] == pages.SEARCH or (self.princeton and argument == "search"):
             return Reply("not_clickable")
         return self._click(*target)
 

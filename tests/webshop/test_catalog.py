@@ -281,6 +281,24 @@ def test_a_killed_conversion_leaves_the_old_catalog(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["shop"]
 
 
+def test_what_a_killed_replacement_left_is_put_back(tmp_path: Path) -> None:
+    target = tmp_path / "shop"
+    convert.build_catalog(Generator(20).source(), target)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    target.rename(tmp_path / f".shop.old-{dead.pid}")
+    (tmp_path / f".shop.partial-{dead.pid}").mkdir()
+    (tmp_path / f".shop.partial-{os.getppid()}").mkdir()  # of a living process
+    (tmp_path / ".shop.notes-1").mkdir()
+    with pytest.raises(TaskDataError):
+        convert.build_catalog(
+            convert.Source([], lambda _: None, lambda _: None, {}, "", iter), target
+        )
+    assert len(open_catalog(target)) == 20
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == sorted(["shop", f".shop.partial-{os.getppid()}", ".shop.notes-1"])
+
+
 def test_two_conversions_at_once(tmp_path: Path) -> None:
     target = tmp_path / "shop"
     processes = [
