@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agentr1_envs.hotpotqa.world.schema import ROLES
+
 _PERSON = r"(?:[Tt]he (?P<job>[a-z][a-z ]*) )?(?P<v>[A-Z]\w+ [A-Z]\w+)"
 _PLACE = r"(?P<v>[A-Z]\w+(?:, [A-Z]\w+)?)"
 _HOUSE = r"(?:[Tt]he )?(?P<v>(?:University|Museum) of [A-Z]\w+|[A-Z]\w+ [A-Z]\w+)"
@@ -215,21 +217,10 @@ def statements(sentence: str, relation: str, kind: str = "") -> Mention | None:
         for form in relations.get(relation, ()):
             match = form.search(sentence)
             if match:
-                job = match.groupdict().get("job") or _ROLE_JOBS.get((one, relation), "")
+                # A bare name means who is of the trade that the relation implies.
+                job = match.groupdict().get("job") or ROLES.get((one, relation), "")
                 return Mention(match["v"], _TARGETS.get(relation, ""), job)
     return None
 
 
-# Who a bare name means: the trade that the relation implies.
-_ROLE_JOBS = {
-    ("film", "director"): "film director",
-    ("film", "actor"): "actor",
-    ("film", "composer"): "composer",
-    ("novel", "author"): "novelist",
-    ("album", "singer"): "singer",
-    ("painting", "painter"): "painter",
-    ("museum", "architect"): "architect",
-    ("expedition", "leader"): "explorer",
-    ("battle", "commander"): "general",
-}
 _TARGETS = {"novel": "novel", "winner": "film"}

@@ -95,7 +95,15 @@ def main(args: argparse.Namespace) -> int:
         write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
     if not args.no_index:
         open_index(corpus, progress=True)
-    _report(panels, folder, corpus, count, skipped)
+    notes = []
+    if skipped:
+        notes.append(f"{skipped:,} rows that are marked unanswerable were left out.")
+    if not args.wiki and (missing := _missing(panels, paragraphs)):
+        notes.append(
+            f"{missing:,} questions have a supporting article that is not in the corpus: the "
+            "fullwiki files want the whole Wikipedia (--wiki)."
+        )
+    _report(panels, folder, corpus, count, notes)
     return 0
 
 
@@ -248,7 +256,17 @@ class _progress:
         self._bar.stop()
 
 
-def _report(panels: Panels, folder: Path, corpus: Path, count: int, skipped: int) -> None:
+def _missing(panels: Panels, paragraphs: list[dict[str, Any]]) -> int:
+    """How many questions have a supporting fact in an article that the corpus lacks."""
+    titles = {row["title"] for row in paragraphs}
+    return sum(
+        any(fact["title"] not in titles for fact in task["supporting_facts"])
+        for tasks in panels.values()
+        for task in tasks
+    )
+
+
+def _report(panels: Panels, folder: Path, corpus: Path, count: int, notes: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -258,8 +276,8 @@ def _report(panels: Panels, folder: Path, corpus: Path, count: int, skipped: int
     table.add_row(str(corpus), f"{count:,}")
     console = Console()
     console.print(table)
-    if skipped:
-        console.print(f"{skipped:,} rows that are marked unanswerable were left out.")
+    for note in notes:
+        console.print(note)
     first = next(iter(panels))
     console.print(
         f'gym.make("{ENV_ID}", tasks="{folder / first}.parquet", corpus="{corpus}")',

@@ -24,6 +24,7 @@ from agentr1_envs.hotpotqa.expert import Expert
 from agentr1_envs.retrieval import Bm25Index
 from agentr1_envs.task_files import iter_rows
 from agentr1_train.cli.main import main
+from tests.hotpotqa.test_env import play
 from tests.hotpotqa.test_official import HOTPOT, MUSIQUE, write
 
 gym.register_envs(agentr1_envs)
@@ -69,14 +70,7 @@ def test_the_shared_official_rows(shared: Path, tmp_path: Path) -> None:
         corpus=corpus,
         order="sequential",
     )
-    expert = Expert(env)
-    for _ in range(60):
-        obs, info = env.reset()
-        expert.reset(obs, info)
-        done = False
-        while not done:
-            obs, _, terminated, truncated, info = env.step(expert.act(obs, info))
-            done = terminated or truncated
+    for info in play(env, Expert(env), 60):
         assert info["success"] and info["metrics"]["support_recall"] == 1.0, info
 
 
@@ -112,6 +106,18 @@ def test_official_files_play_as_they_are(tmp_path: Path) -> None:
     assert obs == "Question: Where was the author of X born?"
     query = json.dumps({"name": "search", "arguments": {"query": "Ann"}})
     assert "Born in Paris." in env.step(f"<tool_call>{query}</tool_call>")[0]
+
+
+def test_questions_that_the_corpus_cannot_answer_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = HOTPOT | {"_id": "b", "context": HOTPOT["context"][:1]}
+    source = write(tmp_path / "fullwiki_dev.json", [HOTPOT | {"_id": "c"}])
+    assert prepare("--output_dir", tmp_path, "--input", source, "--no_index") == 0
+    assert "--wiki" not in capsys.readouterr().out
+    source = write(tmp_path / "fullwiki_dev.json", [row])
+    assert prepare("--output_dir", tmp_path, "--input", source, "--no_index") == 0
+    assert "1 questions have a supporting article" in " ".join(capsys.readouterr().out.split())
 
 
 def wiki(folder: Path) -> None:
