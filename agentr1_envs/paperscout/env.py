@@ -151,6 +151,7 @@ class PaperScoutEnv(ToolEnv):
         self.selector_name, self._selector_options = selector, dict(selector_options or {})
         self._library: PaperLibrary | None = None
         self._selector: Any = None
+        self._notes: list[str] = []
         super().__init__(max_calls=max_calls, **kwargs)
 
     # --- parts that are shared by all environments of the process ---------------------------------
@@ -254,7 +255,6 @@ class PaperScoutEnv(ToolEnv):
         return self._format.render(calls)
 
     def _start(self, task: dict[str, Any]) -> str:
-        self._task = task
         self._gold = frozenset(base_id(name) for name in task.get("gold", ()))
         self._cutoff: int | None = task.get("cutoff")
         self._question: str = task["question"]
@@ -263,16 +263,28 @@ class PaperScoutEnv(ToolEnv):
         self._counts = {"search": 0, "expand": 0, "repeats": 0}
         self._hits = self._selected = self._seen_gold = 0
         self.library  # noqa: B018 - a library that cannot be opened is a fault of reset
-        return self._pool.text(self._head(0))
+        self._notes = []
+        return self._pool.text(self.head())
 
-    def _head(self, step: int) -> str:
-        assert self._task is not None
+    @property
+    def question(self) -> str:
+        """The query of this task."""
+        return self._question
+
+    @property
+    def notes(self) -> list[str]:
+        """What was wrong with the last reply."""
+        return list(self._notes)
+
+    def head(self) -> str:
+        """The first lines of an observation: query, date, steps left."""
         date = self._cutoff
-        limit = "" if date is None else (
-            f"\nOnly papers from before {date // 10000:04d}-{date // 100 % 100:02d}-"
-            f"{date % 100:02d} are found."
-        )  # fmt: skip
-        return f"Query: {self._task['question']}{limit}\nSteps left: {self.max_steps - step}"
+        lines = [f"Query: {self._question}"]
+        if date is not None:
+            day = f"{date // 10000:04d}-{date // 100 % 100:02d}-{date % 100:02d}"
+            lines.append(f"Only papers from before {day} are found.")
+        lines.append(f"Steps left: {self.max_steps - self._step_index}")
+        return "\n".join(lines)
 
     def _make_tools(self) -> list[Tool]:
         # Building a schema costs milliseconds; the functions are all that differs between objects.
@@ -358,10 +370,12 @@ class PaperScoutEnv(ToolEnv):
             message = outcome.agent_error["message"]
             if message not in notes:
                 notes.append(message if message.startswith("Error") else f"Error: {message}")
-        outcome.observation = self._pool.text(self._head(self._step_index), notes)
+        self._notes = notes
+        outcome.observation = self._pool.text(self.head(), notes)
 
     def _on_answer(self, text: str) -> StepOutcome:
-        observation = self._pool.text(self._head(self._step_index), ["The search has ended."])
+        self._notes = []
+        observation = self._pool.text(self.head(), ["The search has ended."])
         return StepOutcome(observation, terminated=True, stop_reason="answered")
 
     # --- results ---------------------------------------------------------------------------------
