@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
-from agentr1_envs.hotpotqa.tasks import check_task, embedded_tasks, is_embedded
+from agentr1_envs.hotpotqa.tasks import check_levels, check_task, embedded_tasks, is_embedded
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
@@ -91,6 +91,8 @@ class HotpotQAEnv(ToolEnv):
         lookup: Offer the tool ``lookup``.
         require_search: Refuse an answer before the first search, as the original recipe does.
         reward_mode: "em", "f1" or "em_format".
+        levels: Levels of generated tasks: one or several of "easy", "medium" and "hard" (see
+            Tasks); None takes all.
         system_prompt: "compact" (one line with an example call), "full" (with the tools' schemas
             and all rules) or the text itself.
         tool_format, max_calls: see `ToolEnv`.
@@ -132,6 +134,7 @@ class HotpotQAEnv(ToolEnv):
         lookup: bool = False,
         require_search: bool = False,
         reward_mode: str = "em",
+        levels: str | Sequence[str] | None = None,
         system_prompt: str = "compact",
         **kwargs: Any,
     ) -> None:
@@ -141,6 +144,7 @@ class HotpotQAEnv(ToolEnv):
             raise ValueError(f"top_k must be at least 1, got {top_k!r}")
         if max_passage_chars < 20:
             raise ValueError(f"max_passage_chars must be at least 20, got {max_passage_chars!r}")
+        self.levels = check_levels(levels)
         self.reward_mode, self.require_search = reward_mode, require_search
         self.top_k, self.max_passage_chars, self.lookup = top_k, max_passage_chars, lookup
         self._corpus = os.fspath(corpus) if isinstance(corpus, os.PathLike) else corpus
@@ -156,7 +160,7 @@ class HotpotQAEnv(ToolEnv):
     # --- tasks and passages ----------------------------------------------------------------------
 
     def _make_tasks(self, split: str) -> TaskSource:
-        return embedded_tasks(split)
+        return embedded_tasks(split, self.levels)
 
     def _load_tasks(self, tasks: Any, split: str) -> TaskSource:
         if not isinstance(tasks, (str, os.PathLike)):

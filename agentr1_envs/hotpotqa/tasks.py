@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa.once import once
 from agentr1_envs.task_set import TaskSet, TaskSource
+
+LEVELS = ("easy", "medium", "hard")
 
 
 def check_task(row: dict[str, Any], source: str | None = None, number: int | None = None) -> None:
@@ -36,8 +39,19 @@ def is_embedded(task: dict[str, Any]) -> bool:
 
 
 @once
-def embedded_tasks(split: str) -> TaskSource:
-    """The generated tasks of a split, one panel a process."""
+def embedded_tasks(split: str, levels: tuple[str, ...] = LEVELS) -> TaskSource:
+    """The generated tasks of a split and of some levels, one panel a process."""
     from agentr1_envs.hotpotqa.generator import questions
 
-    return TaskSet(questions(split), split=split, name="hotpotqa world")
+    rows = (task for task in questions(split) if task["level"] in levels)
+    return TaskSet(rows, split=split, name="hotpotqa world")
+
+
+def check_levels(levels: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Levels in their fixed order; None means all. Raises ValueError for an unknown one."""
+    if levels is None:
+        return LEVELS
+    wanted = [levels] if isinstance(levels, str) else list(levels)
+    if not wanted or not set(wanted) <= set(LEVELS):
+        raise ValueError(f"levels must be some of {LEVELS} or None, got {levels!r}")
+    return tuple(level for level in LEVELS if level in wanted)

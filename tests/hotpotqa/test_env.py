@@ -229,9 +229,18 @@ def test_facts_are_optional() -> None:
     assert reward == 1.0 and "support_recall" not in info["metrics"]
 
 
+def test_levels() -> None:
+    env = HotpotQAEnv(levels="easy", split="test")
+    assert len(env.tasks) == 450
+    assert {env.tasks[i]["level"] for i in range(450)} == {"easy"}
+    assert len(HotpotQAEnv(levels=["hard", "medium"], split="test").tasks) == 550
+
+
 @pytest.mark.parametrize(
     "kwargs",
     [
+        {"levels": "simple"},
+        {"levels": []},
         {"reward_mode": "substring"},
         {"top_k": 0},
         {"max_passage_chars": 3},
