@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agentr1_envs.command_reply import BadReply, CommandReader
 from agentr1_envs.errors import TaskDataError, shorten
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.task_env import StepOutcome, TextTaskEnv, agent_error
@@ -23,7 +24,7 @@ REWARD_MODES = ("score", "success10", "sparse")
 
 SYSTEM_PROMPT = """\
 You are shopping in a web shop. Find a product that fits the instruction, choose the options it \
-asks for, and buy it. Each turn you give one action:
+asks for, and buy it. Each turn you give one command:
 search[keywords]: search the shop; works where there is a Search button.
 click[text]: click a button, a product's code or an option; the text is what stands on the page.
 An instruction may ask for a kind of product, attributes, options and a highest price. The visit \
@@ -88,57 +89,64 @@ class GoalTasks:
 class WebShopEnv(TextTaskEnv):
     """Find and buy the product that an instruction describes.
 
-    ## Description
-    A shop of thousands to a million products with a search engine (BM25, 50 hits, 10 a page), item
-    pages with options (colour, size, ..) and sub-pages. An instruction asks for a kind of product,
-    attributes, options and a highest price; one purchase ends the visit.
+    Description:
+        A shop of thousands to a million products with a search engine (BM25, 50 hits, 10 a page),
+        item pages with options (colour, size, ..) and sub-pages. An instruction asks for a kind of
+        product, attributes, options and a highest price; one purchase ends the visit. Without a
+        `catalog` the shop is generated. Scores in generated shops are not WebShop scores.
 
-    ## Action
-    Text: ``search[keywords]`` where there is a search bar, or ``click[text]`` with a text that
-    stands on the page: ``back to search``, ``next >``, ``< prev``, a product's code (ASIN), an
-    option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter case does not
-    matter; what follows the last bracket is ignored. Anything else changes nothing and is an agent
-    error (`bad_format`, `no_search_bar`, `empty_search`, `not_clickable`).
+    Action:
+        Text: ``search[keywords]`` where there is a search bar, or ``click[text]`` with a text that
+        stands on the page: ``back to search``, ``next >``, ``< prev``, a product's code (ASIN), an
+        option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter case does
+        not matter; what follows the last bracket is ignored. Anything else changes nothing and is
+        an agent error (``bad_format``, ``no_search_bar``, ``empty_search``, ``not_clickable``).
+        With ``action_format="think_action"`` the command stands in
+        ``<think>..</think><action>COMMAND</action>``, with ``"tool"`` in a call of the tool
+        ``env_step(command)`` in `tool_format`; only the first call of a reply is carried out.
 
-    ## Observation
-    The page. ``text_rich`` (default): a node a line, ``[button] X [button_]``, chosen options and
-    visited products as ``[clicked button]``. ``text``: visible texts joined by `` [SEP] ``, no sign
-    of what is chosen. ``compact``: buttons in brackets on shared lines, plain texts shortened to
-    keep the page within `observation_chars`; the text of an action is never cut.
+    Observation:
+        The page. ``text_rich`` (default): a node a line, ``[button] X [button_]``, chosen options
+        and visited products as ``[clicked button]``. ``text``: visible texts joined by
+        `` [SEP] ``, no sign of what is chosen. ``compact``: buttons in brackets on shared lines,
+        plain texts shortened to keep the page within `observation_chars`; the text of an action is
+        never cut.
 
-    ## Rewards
-    0 until the purchase. Then, by `reward_mode`, ``score``: the score in [0, 1]; ``success10``: 10
-    if the score is 1, else 0; ``sparse``: 1 if the score is 1, else 0. The score is
-    (attribute hits + option hits + [price <= cap]) / (attributes + options + 1), times a type
-    factor; ``info["metrics"]`` has its parts after the purchase. `error_penalty` is taken off at
-    each agent error.
+    Rewards:
+        0 until the purchase. Then, by `reward_mode`, ``score``: the score in [0, 1];
+        ``success10``: 10 if the score is 1, else 0; ``sparse``: 1 if the score is 1, else 0. The
+        score is (attribute hits + option hits + [price <= cap]) / (attributes + options + 1),
+        times a type factor; ``info["metrics"]`` has its parts after the purchase. `error_penalty`
+        is taken off at each agent error.
 
-    ## Termination
-    Terminated by the purchase (stop reason ``bought``); truncated after `max_steps` (15) steps.
-    Success is a score of 1. Without a purchase the score is 0.
+    Termination:
+        Terminated by the purchase (stop reason ``bought``); truncated after `max_steps` (15) steps.
+        Success is a score of 1. Without a purchase the score is 0.
 
-    ## Arguments
-    - ``catalog``: folder made by ``agentr1 prepare webshop``; None: the generated catalog of 1,000
-      products, made at first use.
-    - ``goals``: ``"human"`` or ``"synthetic"``.
-    - ``observation``, ``observation_chars``: see Observation.
-    - ``reward_mode``: see Rewards.
-    - ``compat``: ``"princeton"`` follows the published environment where it differs (see
-      docs/webshop.md).
-    - ``show_attributes``: item pages offer the sub-page Attributes.
-    - ``magic_queries``: whether ``<r>``, ``<a>``, ``<c>``, ``<q>`` searches list products; None:
-      only with ``compat``.
-    - ``weighted``: draw goals by their weight (rare attributes more often) instead of uniformly.
-    - those of `TextTaskEnv`: split, tasks, order, shard, max_steps, error_penalty, max_errors, ..
+    Arguments:
+        catalog: Folder made by ``agentr1 prepare webshop``. None: the generated catalog of 1,000
+            products, made at first use.
+        goals: ``"human"`` or ``"synthetic"``.
+        observation, observation_chars: see Observation.
+        reward_mode: see Rewards.
+        action_format, tool_format: see Action.
+        compat: ``"princeton"`` follows the published environment where it differs (see
+            docs/webshop.md).
+        show_attributes: Item pages offer the sub-page Attributes.
+        magic_queries: Whether ``<r>``, ``<a>``, ``<c>``, ``<q>`` searches list products. None:
+            only with `compat`.
+        weighted: Draw goals by their weight (rare attributes more often) instead of uniformly.
+        split, tasks, order, shard, max_steps, render_mode, error_penalty, max_errors: see
+            `TextTaskEnv`.
 
-    ## Tasks
-    Goals are drawn once, when the catalog is made. By position: 0-499 test, 500-1499 validation,
-    the rest train; ``task_id`` is ``human/17`` or ``synthetic/17``. A row of a tasks file has
-    task_id, asin, instruction_text, attributes, goal_options and price_upper.
+    Tasks:
+        Goals are drawn once, when the catalog is made. By position: 0-499 test, 500-1499
+        validation, the rest train; ``task_id`` is ``human/17`` or ``synthetic/17``. A row of a
+        tasks file has task_id, asin, instruction_text, attributes, goal_options and price_upper.
 
-    ## References
-    Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language Agents,
-    NeurIPS 2022, arXiv:2207.01206.
+    References:
+        Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language
+        Agents, NeurIPS 2022, arXiv:2207.01206.
     """
 
     default_max_steps = 15
@@ -151,6 +159,8 @@ class WebShopEnv(TextTaskEnv):
         observation: str = "text_rich",
         observation_chars: int = pages.DEFAULT_COMPACT_CHARS,
         reward_mode: str = "score",
+        action_format: str = "command",
+        tool_format: str = "hermes",
         compat: str | None = None,
         show_attributes: bool = False,
         magic_queries: bool | None = None,
@@ -170,6 +180,13 @@ class WebShopEnv(TextTaskEnv):
         self.observation_chars, self.compat = int(observation_chars), compat
         self.show_attributes, self.magic_queries = show_attributes, magic_queries
         self.weighted = weighted
+        self.action_format, self.tool_format = action_format, tool_format
+        self._reader = CommandReader(
+            action_format,
+            tool_format,
+            purpose="Search the shop or click something on the page.",
+            example="search[red shoes]",
+        )
         self._cumulative: np.ndarray | None = None
         self._catalog_path = catalog
         if catalog is not None:
@@ -245,16 +262,31 @@ class WebShopEnv(TextTaskEnv):
     def _act(self, action: str) -> StepOutcome:
         session = self.session
         assert session is not None
-        reply = session.act(action)
+        try:
+            command = self._reader.read(action)
+        except BadReply as bad:
+            return self._mistake(session, bad.kind, bad.message)
+        reply = session.act(command.text)
         if reply.bought:
-            return self._buy(session)
+            outcome = self._buy(session)
+        elif reply.error is not None:
+            outcome = self._mistake(
+                session, reply.error, self._complaint(reply.error, command.text)
+            )
+        else:
+            outcome = StepOutcome(self._view(session.nodes))
+        if command.error is not None and outcome.agent_error is None:
+            outcome.agent_error = command.error
+        if command.tool_calls is not None:
+            command.tool_calls[0]["result"] = outcome.observation
+            outcome.tool_calls = command.tool_calls
+        return outcome
+
+    def _mistake(self, session: ShopSession, kind: str, message: str) -> StepOutcome:
         page = self._view(session.nodes)
-        if reply.error is None:
-            return StepOutcome(page)
-        message = self._complaint(reply.error, action)
         if self.compat is None:
             page = f"{message}\n\n{page}"
-        return StepOutcome(page, agent_error=agent_error(reply.error, message))
+        return StepOutcome(page, agent_error=agent_error(kind, message))
 
     def _complaint(self, kind: str, action: str) -> str:
         shown = shorten(" ".join(action.split()), 80)
@@ -335,8 +367,17 @@ class WebShopEnv(TextTaskEnv):
 
     @property
     def system_prompt(self) -> str:
-        """The rules of the shop."""
-        return SYSTEM_PROMPT
+        """The rules of the shop and how to reply."""
+        return f"{SYSTEM_PROMPT}\n{self._reader.instructions}"
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """``env_step`` with ``action_format="tool"``, else nothing."""
+        return self._reader.tools
+
+    def format_action(self, command: str) -> str:
+        """A command as a reply in this environment's action format."""
+        return self._reader.write(command)
 
     @property
     def task_text(self) -> str:

@@ -54,6 +54,9 @@ class Expert:
 
     def act(self, observation: str, info: dict[str, Any]) -> str:
         """The next action."""
+        return self.shop.format_action(self._command())
+
+    def _command(self) -> str:
         session = self.shop.session
         if session.page == "search":
             return f"search[{self.query}]"
@@ -114,6 +117,7 @@ class Observer:
         mode = getattr(env.unwrapped, "observation", "text_rich")
         if mode != "text_rich":
             raise ValueError(f"the observer reads observation='text_rich', not {mode!r}")
+        self._format = env.unwrapped.format_action
 
     def reset(self, observation: str, info: dict[str, Any]) -> None:
         """A new episode."""
@@ -126,6 +130,9 @@ class Observer:
 
     def act(self, observation: str, info: dict[str, Any]) -> str:
         """The next action."""
+        return self._format(self._command(observation))
+
+    def _command(self, observation: str) -> str:
         lines = observation.splitlines()
         buttons = [m.group(1) for m in map(_BUTTON.match, lines) if m]
         if pages.SEARCH in buttons:

@@ -145,9 +145,9 @@ def _is_current(target: Path, key: dict[str, Any], seed: int) -> bool:
 
 
 def _write_rows(args: argparse.Namespace, catalog: Any, target: Path) -> None:
-    from agentr1_envs.webshop.env import SYSTEM_PROMPT, GoalTasks
+    from agentr1_envs.webshop.env import GoalTasks, WebShopEnv
 
-    goals = catalog.goals(args.goals)
+    goals, system = catalog.goals(args.goals), WebShopEnv().system_prompt
     for split in SPLITS:
         path = target / f"{split}.parquet"
         try:
@@ -165,7 +165,7 @@ def _write_rows(args: argparse.Namespace, catalog: Any, target: Path) -> None:
                 index=index,
                 data_source=args.data_source,
                 prompt=[
-                    {"role": "system", "content": SYSTEM_PROMPT},
+                    {"role": "system", "content": system},
                     {"role": "user", "content": f"Instruction: {task['instruction_text']}"},
                 ],
                 ground_truth=task["asin"],

@@ -131,6 +131,36 @@ def test_observation_modes_show_the_same_page(shop: Catalog) -> None:
         assert len(short) <= len(long), action
 
 
+def test_think_action_replies(shop: Catalog) -> None:
+    env = WebShopEnv(catalog=shop.path, split="test", action_format="think_action")
+    assert "<action>" in env.system_prompt and env.tools == []
+    replies = [f"<think>\nhm\n</think>\n<action>{action}</action>" for action in BUY]
+    assert play(env, replies)[-1][1] == 1.0
+    for reply in (BUY[0], f"<action>{BUY[0]}</action>", replies[0] + replies[1]):
+        *_, info = play(env, [reply])[-1]
+        assert info["agent_error"]["kind"] == "format"
+    *_, info = play(env, ["<think></think><action>buy</action>"])[-1]
+    assert info["agent_error"]["kind"] == "bad_format"
+
+
+@pytest.mark.parametrize("tool_format", ["hermes", "qwen3_coder", "action_tag", "llama3_json"])
+def test_tool_replies(tool_format: str, shop: Catalog) -> None:
+    env = WebShopEnv(catalog=shop.path, split="test", action_format="tool", tool_format=tool_format)
+    (tool,) = env.tools
+    assert tool["function"]["name"] == "env_step" and "env_step" in env.system_prompt
+    steps = play(env, [env.format_action(action) for action in BUY])
+    assert steps[-1][1] == 1.0
+    (call,) = steps[0][4]["tool_calls"]
+    assert call["arguments"] == {"command": BUY[0]} and call["result"] == steps[0][0]
+    observation, *_, info = play(env, ["let me think"])[-1]
+    assert info["agent_error"]["kind"] == "no_call" and "env_step" in observation
+    two = "\n".join(env.format_action(action) for action in BUY[:2])
+    if tool_format != "llama3_json":
+        *_, info = play(env, [two])[-1]
+        assert info["agent_error"]["kind"] == "too_many_calls"
+        assert env.session is not None and env.session.page == "results"
+
+
 def test_compat_keeps_the_page_on_an_invalid_action(shop: Catalog) -> None:
     env = WebShopEnv(catalog=shop.path, split="test", compat="princeton")
     first, _ = env.reset(seed=0)
@@ -217,6 +247,8 @@ def test_weighted_draws_follow_the_weights(make_shop: MakeShop) -> None:
         {"observation": "html"},
         {"reward_mode": "dense"},
         {"compat": "x"},
+        {"action_format": "x"},
+        {"tool_format": "x"},
         {"observation_chars": 0},
         {"weighted": True, "order": "sequential"},
         {"split": "x"},
@@ -306,6 +338,7 @@ def test_render_and_prompt(shop: Catalog) -> None:
     text = env.render()
     assert isinstance(text, str) and "> click[buy now]" in text and "score 1" in text
     base: Any = env.unwrapped
+    assert base.system_prompt.endswith("Reply with one command and nothing else.")
     assert "search[keywords]" in base.system_prompt and base.tools == []
     assert base.task_text.startswith("i need red shoes, and price lower than")
     spec = env.spec

@@ -47,6 +47,13 @@ def test_the_expert_always_scores_one(goals: str, split: str) -> None:
     assert set(run(env, Expert(env), 150)) == {1.0}
 
 
+@pytest.mark.parametrize("action_format", ["think_action", "tool"])
+def test_scripted_shoppers_reply_in_any_format(action_format: str) -> None:
+    env = WebShopEnv(split="test", action_format=action_format)
+    assert set(run(env, Expert(env), 10)) == {1.0}
+    assert np.mean(run(env, Observer(env), 10)) > 0.3
+
+
 def test_the_observer_is_good_but_not_perfect() -> None:
     env = WebShopEnv(split="test")
     scores = run(env, Observer(env), 200)
