@@ -23,6 +23,7 @@ from agentr1_envs.seeding import derive_random
 
 SPLITS = ("train", "validation", "test")
 _DOMAINS_OF = {"train": 32, "validation": 8, "test": 10}
+MIN_SIZE = 1500
 _TOPIC_SIZE = 250
 _FIRST_YEAR, _YEARS = 2012, 13
 _PER_TOPIC = {"settings": 10, "methods": 10, "datasets": 6, "foundations": 3, "surveys": 3}
@@ -79,8 +80,10 @@ def make_world(size: int, seed: int) -> list[Topic]:
         size: papers in all, at least 1500.
         seed: another seed gives another literature.
     """
-    if size < 1500:
-        raise ValueError(f"size of a generated literature: expected at least 1500, got {size}")
+    if size < MIN_SIZE:
+        raise ValueError(
+            f"size of a generated literature: expected at least {MIN_SIZE}, got {size}"
+        )
     topics = _topics(max(6, min(size // _TOPIC_SIZE, len(DOMAINS) * len(PROBLEMS))), seed)
     share, extra = divmod(size, len(topics))
     taken: set[str] = set()

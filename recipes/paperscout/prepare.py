@@ -24,6 +24,7 @@ from agentr1_envs.paperscout.files import atomic_folder
 from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate
 from agentr1_envs.paperscout.local import LIBRARY, LocalLibrary, write_library
 from agentr1_envs.paperscout.official import Dump, query_task, read_dump, titles_dump
+from agentr1_envs.paperscout.world import MIN_SIZE
 from agentr1_envs.task_files import iter_rows, verl_row, write_rows
 from agentr1_envs.task_set import SPLIT_ALIASES, TaskSet, canonical_split
 from agentr1_envs.tool_formats import format_names
@@ -74,6 +75,8 @@ def main(args: argparse.Namespace) -> int:
     """Run the preparation; returns the exit status."""
     if args.limit is not None and args.limit < 1:
         raise TaskDataError("--limit", "a whole number of at least 1", value=args.limit)
+    if args.size < MIN_SIZE:
+        raise TaskDataError("--size", f"a whole number of at least {MIN_SIZE}", value=args.size)
     if args.library and args.papers:
         raise TaskDataError("--library", "either --library or --papers", value=args.library)
     if args.library and not (args.input or args.input_dir):
