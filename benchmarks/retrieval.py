@@ -30,20 +30,21 @@ _COMMON = (
     "under made where known used later united film national born university county american "
     "series area season company team family second town south north part river group war game "
     "album band song player won member music located district history population species"
-).split()
+)
 _SYLLABLES = (
     "ba ca da fa ga la ma na pa ra sa ta va be ce de fe ge le me ne pe re se te ve bi ci di li mi "
     "ni ri si ti vi bo co do lo mo no ro so to vo bu cu du lu mu nu ru su tu ston ville ham ter "
     "son ing ed ness tion ly er al ous"
-).split()
+)
 
 
 def _words(size: int, generator: np.random.Generator) -> list[str]:
     """Distinct words, most frequent first."""
-    words = dict.fromkeys(_COMMON)
+    words = dict.fromkeys(_COMMON.split())
+    syllables = _SYLLABLES.split()
     while len(words) < size:
         count = generator.integers(2, 6, 4096)
-        picked = generator.choice(_SYLLABLES, (4096, 5))
+        picked = generator.choice(syllables, (4096, 5))
         for n, parts in zip(count.tolist(), picked.tolist(), strict=True):
             words["".join(parts[:n])] = None
     return list(words)[:size]

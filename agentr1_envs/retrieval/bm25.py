@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import TaskDataError
 from . import scoring, store
 from .analyzer import TermEncoder, analyze
 from .base import Passage, Retriever, check_query
@@ -176,15 +175,15 @@ class Bm25Index(Retriever):
             TaskDataError: the corpus is empty, or a document is not as it should be.
             EnvironmentFault: a worker died, or something that is no index is at the path.
         """
-        from .build import build_index
+        from .build import build_bm25
 
-        build_index(
+        build_bm25(
             docs,
             Path(path),
             k1=k1,
             b=b,
-            store_text=store_text,
             workers=workers,
+            store_text=store_text,
             progress=progress,
             source=source,
             total=total,
@@ -203,8 +202,8 @@ class Bm25Index(Retriever):
             TaskDataError: there is no index, it is damaged, or it is one of another corpus.
         """
         folder = Path(path)
-        meta = store.read_meta(folder)
-        check_source(folder, meta["source"], source)
+        meta = store.read_meta(folder, "agentr1-bm25")
+        store.check_source(folder, meta["source"], source)
         arrays = store.open_arrays(folder, meta)
         postings = Postings(
             meta["documents"],
@@ -236,7 +235,7 @@ class Bm25Index(Retriever):
             if known is None or known[0] != stamp:
                 known = _shared[folder] = (stamp, cls.open(folder))
         index = known[1]
-        check_source(folder, index.source, source)
+        store.check_source(folder, index.source, source)
         return index
 
     # -- searching ----------------------------------------------------------------------------
@@ -382,11 +381,3 @@ class Bm25Index(Retriever):
 
 def _identity(segment: Segment) -> Segment:
     return segment
-
-
-def check_source(path: Path, found: str, wanted: str | None) -> None:
-    """Raise TaskDataError for an index of another corpus."""
-    if wanted is not None and found != wanted:
-        raise TaskDataError(
-            str(path), f"an index of the corpus with hash {wanted}", field="source", value=found
-        )

@@ -90,7 +90,7 @@ def make_segment(texts: Iterable[str], encoder: TermEncoder | None = None) -> Se
         ends.append(len(numbers))
     tokens = np.array(numbers, np.int64)
     del numbers
-    sizes = np.diff(np.array(ends, np.int64), prepend=0)
+    sizes: Array = np.diff(np.array(ends, np.int64), prepend=0)
     count = len(sizes)
     docs = np.repeat(np.arange(count, dtype=np.int64), sizes)
     kept = tokens >= 0

@@ -17,20 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EnvironmentFault, TaskDataError
+from ..errors import TaskDataError
 from .analyzer import ANALYZER_VERSION
 from .segments import Array
 
-FORMAT = "agentr1-bm25"
-VERSION = 1
 META = "meta.json"
+# What an index of each format must say of itself to be read.
+FORMATS: dict[str, dict[str, Any]] = {
+    "agentr1-bm25": {"version": 1, "analyzer": ANALYZER_VERSION},
+    "agentr1-dense": {"version": 1},
+}
 
 
 class ArrayFolder:
     """Arrays as files of a folder that is being written."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind = folder, kind
         self.arrays: dict[str, list[Any]] = {}
 
     def path(self, name: str) -> Path:
@@ -54,40 +57,51 @@ class ArrayFolder:
 
     def finish(self, meta: dict[str, Any]) -> None:
         """Write meta.json, which makes the folder an index."""
-        meta = {"format": FORMAT, "version": VERSION, "analyzer": ANALYZER_VERSION, **meta}
-        meta["arrays"] = self.arrays
+        meta = {"format": self.kind, **FORMATS[self.kind], **meta, "arrays": self.arrays}
         text = json.dumps(meta, indent=1, ensure_ascii=False)
         (self.folder / META).write_text(text + "\n", encoding="utf-8")
 
 
-def read_meta(path: Path) -> dict[str, Any]:
-    """The checked meta.json of an index.
+def read_meta(path: Path, kind: str | None = None) -> dict[str, Any]:
+    """The checked meta.json of an index, of the given format or of any.
 
     Raises:
         TaskDataError: there is no index at the path, or not one this version reads.
     """
     if not path.exists():
-        raise TaskDataError(str(path), "a BM25 index; there is no such file or folder")
+        raise TaskDataError(str(path), "a search index; there is no such file or folder")
     if not path.is_dir():
-        raise TaskDataError(str(path), "the folder of a BM25 index, not a file")
+        raise TaskDataError(str(path), "the folder of a search index, not a file")
     meta_path = path / META
     try:
         meta = json.loads(meta_path.read_bytes())
     except OSError as error:
-        raise TaskDataError(str(path), f"a BM25 index ({META} can't be read: {error})") from None
+        raise TaskDataError(
+            str(path), f"a search index, but {META} can't be read ({error.strerror})"
+        ) from None
     except (ValueError, RecursionError):
-        raise TaskDataError(str(meta_path), "JSON; build the index again") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise TaskDataError(str(meta_path), f"format {FORMAT!r}")
-    for name, wanted in (("version", VERSION), ("analyzer", ANALYZER_VERSION)):
-        if meta.get(name) != wanted:
+        raise TaskDataError(str(meta_path), "JSON (damaged; build the index again)") from None
+    wanted = [kind] if kind else list(FORMATS)
+    if not isinstance(meta, dict) or meta.get("format") not in wanted:
+        found = meta.get("format") if isinstance(meta, dict) else meta
+        raise TaskDataError(str(meta_path), " or ".join(wanted), field="format", value=found)
+    for name, value in FORMATS[meta["format"]].items():
+        if meta.get(name) != value:
             raise TaskDataError(
                 str(meta_path),
-                f"{wanted!r}; build the index again",
+                f"{value!r}; build the index again",
                 field=name,
                 value=meta.get(name),
             )
     return meta
+
+
+def check_source(path: Path, found: str, wanted: str | None) -> None:
+    """Raise TaskDataError for an index of another corpus."""
+    if wanted is not None and found != wanted:
+        raise TaskDataError(
+            str(path), f"an index of the corpus with hash {wanted}", field="source", value=found
+        )
 
 
 def open_arrays(path: Path, meta: dict[str, Any]) -> dict[str, Array]:
@@ -137,14 +151,21 @@ def build_lock(path: Path) -> Iterator[None]:
         yield
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise TaskDataError if something that is no index would be overwritten."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if not (path / META).is_file() and not (path.is_dir() and not any(path.iterdir())):
+        raise TaskDataError(
+            str(path), "a new folder or an index to replace; remove it or build elsewhere"
+        )
+
+
 def publish(building: Path, path: Path) -> None:
     """Put a finished folder in its place; what was there before goes afterwards."""
+    check_replaceable(path)
     old = None
-    if path.exists() or path.is_symlink():
-        if not (path / META).is_file() and not (path.is_dir() and not any(path.iterdir())):
-            raise EnvironmentFault(
-                f"{path} is no BM25 index, so it is not overwritten; remove it or build elsewhere"
-            )
+    if path.exists():
         old = path.with_name(f"{path.name}.old-{os.getpid()}")
         os.rename(path, old)
     os.rename(building, path)

@@ -68,10 +68,12 @@ class Analysers:
         self._pending.append(self._pool.submit(self._ask, path, block, sizes))
 
     def _ask(self, path: Path, block: bytes, sizes: Array) -> None:
-        child = getattr(self._local, "child", None)
+        child: subprocess.Popen[bytes] | None = getattr(self._local, "child", None)
         if child is None:
-            child = self._local.child = _start()
+            child = _start()
+            self._local.child = child
             self._children.append(child)
+        assert child.stdin is not None and child.stdout is not None
         head = {"path": str(path), "block": len(block), "sizes": len(sizes)}
         try:
             child.stdin.write(json.dumps(head).encode() + b"\n")
