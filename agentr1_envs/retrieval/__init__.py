@@ -13,6 +13,12 @@ from .base import MAX_QUERY_CHARS, Document, Passage, QueryError, Retriever
 # Loaded on first use, so that importing an environment does not pay for what it does not search.
 _LAZY = {
     "Bm25Index": "bm25",
+    "DenseIndex": "dense",
+    "HybridRetriever": "hybrid",
+    "RetrievalClient": "client",
+    "load_encoder": "encoders",
+    "open_corpus": "opening",
+    "open_retriever": "opening",
     "analyze": "analyzer",
     "read_corpus": "documents",
 }

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 MAX_QUERY_CHARS = 32_768
+
+# Which documents may be returned: a boolean mask of all documents, an array of document numbers,
+# or a function of a document number.
+Allow = npt.ArrayLike | Callable[[int], bool]
 
 
 class Passage(NamedTuple):
@@ -62,6 +69,29 @@ def check_query(query: str, k: int) -> None:
         )
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise QueryError(f"k is the number of passages wanted, at least 1; got {k!r}")
+
+
+def allowed_mask(allow: Any, documents: int) -> npt.NDArray[np.bool_]:
+    """Any form of `Allow` as a boolean mask [documents].
+
+    Raises:
+        ValueError: it has another form, or names a document that does not exist.
+    """
+    if callable(allow):
+        return np.fromiter((bool(allow(i)) for i in range(documents)), np.bool_, documents)
+    given = np.asarray(allow)
+    if given.dtype == np.bool_ and given.shape == (documents,):
+        return given
+    if given.ndim == 1 and (given.dtype.kind in "iu" or not given.size):
+        if given.size and not 0 <= int(given.min()) <= int(given.max()) < documents:
+            raise ValueError(f"allow: document numbers are 0 to {documents - 1}")
+        mask = np.zeros(documents, np.bool_)
+        mask[given.astype(np.int64)] = True
+        return mask
+    raise ValueError(
+        f"allow: expected a boolean mask of {documents} documents, an array of document numbers "
+        f"or a function; got {given.dtype} of shape {given.shape}"
+    )
 
 
 class Retriever(ABC):

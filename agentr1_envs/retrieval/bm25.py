@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from . import scoring, store
 from .analyzer import TermEncoder, analyze
-from .base import Passage, Retriever, check_query
+from .base import Allow, Passage, Retriever, allowed_mask, check_query
 from .documents import (
     Row,
     StoredDocuments,
@@ -33,8 +33,6 @@ from .topk import Accumulators, top_k
 
 _shared: dict[Path, tuple[int, Bm25Index]] = {}
 _shared_lock = threading.Lock()
-
-Allow = npt.ArrayLike | Callable[[int], bool]
 
 
 class Terms(Sequence[bytes]):
@@ -270,7 +268,7 @@ class Bm25Index(Retriever):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if callable(allow):
             return self._top_where(weights, k, allow)
-        return self._top(weights, k, None if allow is None else self._mask(allow))
+        return self._top(weights, k, None if allow is None else allowed_mask(allow, self.documents))
 
     def _top(
         self, weights: list[tuple[int, np.float32]], k: int, mask: npt.NDArray[np.bool_] | None
@@ -282,19 +280,6 @@ class Bm25Index(Retriever):
             rank=self._rank,
             accumulators=self._accumulators,
             allow=mask,
-        )
-
-    def _mask(self, allow: Any) -> npt.NDArray[np.bool_]:
-        given = np.asarray(allow)
-        if given.dtype == np.bool_ and given.shape == (self.documents,):
-            return given
-        if given.ndim == 1 and (given.dtype.kind in "iu" or not given.size):
-            mask = np.zeros(self.documents, np.bool_)
-            mask[given.astype(np.int64)] = True
-            return mask
-        raise ValueError(
-            f"allow: expected a boolean mask of {self.documents} documents, an array of document "
-            f"numbers or a function; got {given.dtype} of shape {given.shape}"
         )
 
     def _top_where(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,33 +73,57 @@ def _from_mapping(row: Mapping[str, Any], source: str, number: int) -> Document:
     return Document(row[name], row.get("title") or "", text, contents if "text" in row else None)
 
 
-def read_corpus(path: str | Path) -> Iterator[Document]:
+class CorpusFile:
+    """The rows of a JSON-lines corpus file; reading them also hashes the file.
+
+    Raises:
+        TaskDataError: the file is missing; a line is no JSON object (when it is reached).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise TaskDataError(str(path), "a corpus file (JSON lines); there is no such file")
+        self._digest: str | None = None
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        digest = hashlib.blake2b(digest_size=16)
+        source = str(self.path)
+        with self.path.open("rb") as file:
+            self._stat = os.fstat(file.fileno())
+            for number, line in enumerate(file):
+                digest.update(line)
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    text = line[:200].decode("utf-8", "replace")
+                    raise TaskDataError(
+                        source, f"a line of JSON ({error})", number, value=text
+                    ) from None
+                if not isinstance(row, dict):
+                    raise TaskDataError(source, "a JSON object", number, value=row)
+                yield row
+        self._digest = digest.hexdigest()
+
+    def identity(self) -> dict[str, Any]:
+        """Name, size, time of change and hash of the file, as it was when it was last read."""
+        if self._digest is None:
+            raise RuntimeError("the corpus file has not been read to its end")
+        return {
+            "name": self.path.name,
+            "size": self._stat.st_size,
+            "mtime_ns": self._stat.st_mtime_ns,
+            "hash": self._digest,
+        }
+
+
+def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
     """The documents of a JSON-lines corpus file, one at a time.
 
     Raises:
         TaskDataError: the file is missing, or a row is no document; names file, row and field.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TaskDataError(str(path), "a corpus file (JSON lines)")
-    return check_documents(_rows(path), str(path))
-
-
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
-            if not line.strip():
-                raise TaskDataError(str(path), "a JSON object, not an empty line", number)
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                text = line[:200].decode("utf-8", "replace")
-                raise TaskDataError(
-                    str(path), f"a line of JSON ({error})", number, value=text
-                ) from None
-            if not isinstance(row, dict):
-                raise TaskDataError(str(path), "a JSON object", number, value=row)
-            yield row
+    return check_documents(CorpusFile(path), str(path))
 
 
 class StoredDocuments:
