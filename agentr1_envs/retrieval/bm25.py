@@ -351,14 +351,10 @@ class Bm25Index(Retriever):
         # Another process maps the same files; only an index in memory travels as a whole.
         if self.path is not None:
             return (Bm25Index.open_shared, (str(self.path),))
-        return super().__reduce_ex__(2)
+        return (_revive, (self.__getstate__(),))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k not in ("_accumulators", "_term_number")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._setup()
 
     def __repr__(self) -> str:
         return f"Bm25Index({self.documents:,} documents, {len(self._terms):,} terms)"
@@ -366,3 +362,10 @@ class Bm25Index(Retriever):
 
 def _identity(segment: Segment) -> Segment:
     return segment
+
+
+def _revive(state: dict[str, Any]) -> Bm25Index:
+    index = Bm25Index.__new__(Bm25Index)
+    vars(index).update(state)
+    index._setup()
+    return index

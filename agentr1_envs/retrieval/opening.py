@@ -147,3 +147,12 @@ def open_retriever(where: str | os.PathLike[str], **options: Any) -> Retriever:
 
         return DenseIndex.open(path, **options)
     return Bm25Index.open_shared(path, **options)
+
+
+def dense_model(where: str | os.PathLike[str]) -> str | None:
+    """The encoder that the dense index at a place names; None where no dense index is."""
+    path = Path(where)
+    if not (path / store.META).is_file():
+        return None
+    meta = store.read_meta(path)
+    return str(meta["model"]) if meta["format"] == "agentr1-dense" else None

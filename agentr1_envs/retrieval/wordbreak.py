@@ -13,6 +13,7 @@ plain letters or separators, and everything else.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from . import _unicode_classes as classes
@@ -96,20 +97,21 @@ def holds_word(token: str) -> bool:
     return token.strip(_CONNECTORS) != ""
 
 
-def _cut(pattern: re.Pattern[str], text: str) -> list[str]:
+def _cut(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     """All tokens, none longer than MAX_TOKEN: the scanner sees that far and starts again there."""
-    tokens, position = [], 0
-    while (found := pattern.search(text, position)) is not None:
-        start, end = found.span()
-        if end - start > MAX_TOKEN:
-            found = pattern.match(text, start, start + MAX_TOKEN)
-            if found is None:  # a run of connectors without a letter in reach
-                position = start + MAX_TOKEN
+    for found in pattern.finditer(text):
+        position, end = found.span()
+        while end - position > MAX_TOKEN:
+            part = pattern.search(text, position, position + MAX_TOKEN)
+            if part is None:  # nothing but connectors in reach
+                position += MAX_TOKEN
                 continue
-            end = found.end()
-        tokens.append(text[start:end])
-        position = end
-    return tokens
+            if part.start() > position:
+                part = pattern.match(text, part.start(), min(part.start() + MAX_TOKEN, end))
+                assert part is not None
+            yield part.group()
+            position = part.end()
+        yield from pattern.findall(text, position, end)
 
 
 def pattern_for(text: str) -> re.Pattern[str]:
@@ -128,5 +130,5 @@ def find_words(text: str) -> list[str]:
     pattern = pattern_for(text)
     tokens = pattern.findall(text)
     if tokens and max(map(len, tokens)) > MAX_TOKEN:
-        tokens = _cut(pattern, text)
+        tokens = list(_cut(pattern, text))
     return [token for token in tokens if holds_word(token)]

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollout": ("agentr1_train.cli.rollout", "play episodes with a policy"),
     "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),
     "eval-papers": ("agentr1_train.cli.eval_papers", "score a file of found papers"),
+    "retrieval": ("agentr1_train.cli.retrieval", "build, search and serve search indexes"),
     "train": ("agentr1_train.cli.train", "train a model on a recipe"),
     "proxy": ("agentr1_train.cli.proxy", "record an agent's calls to an OpenAI-compatible server"),
     "serve": ("agentr1_train.cli.serve", "serve an environment over HTTP and WebSocket (OpenEnv)"),
