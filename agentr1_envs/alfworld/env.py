@@ -11,13 +11,12 @@ from agentr1_envs.alfworld.game import UnreachableGoal
 from agentr1_envs.alfworld.pddl import UnsupportedGame
 from agentr1_envs.alfworld.rows import check_row, game_of, row_texts
 from agentr1_envs.alfworld.wording import DEFAULT_WORDING
+from agentr1_envs.command_reply import BadReply, CommandReader
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.task_env import StepOutcome, TextTaskEnv, agent_error
 from agentr1_envs.task_set import TaskSource
-from agentr1_envs.tool_formats import ToolCall, get_format
 
 ENGINES = ("state", "textworld")
-ACTION_FORMATS = ("command", "think_action", "tool")
 
 _RULES = (
     "You are in a house and have a household task. You see only what the receptacle that you stand "
@@ -26,38 +25,6 @@ _RULES = (
     "with sinkbasin 1, heat mug 1 with microwave 1, cool mug 1 with fridge 1, use desklamp 1, "
     "examine mug 1, look, inventory. A command that is not possible now does nothing."
 )
-_REPLY = {
-    "command": "Reply with one command and nothing else.",
-    "think_action": (
-        "First reason about the next step within <think> </think>, then give one command within "
-        "<action> </action>."
-    ),
-}
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "env_step",
-        "description": "Carry out one command in the house and see what happens.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "command": {
-                    "type": "string",
-                    "description": "The command, for example: go to desk 1",
-                }
-            },
-            "required": ["command"],
-        },
-    },
-}
-
-
-class _BadReply(Exception):
-    """A reply that holds no command in the chosen format."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind, self.message = kind, message
 
 
 class ALFWorldEnv(TextTaskEnv):
@@ -124,10 +91,12 @@ class ALFWorldEnv(TextTaskEnv):
     ) -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
-        if action_format not in ACTION_FORMATS:
-            raise ValueError(
-                f"action_format must be one of {ACTION_FORMATS}, got {action_format!r}"
-            )
+        reader = CommandReader(
+            action_format,
+            tool_format,
+            purpose="Carry out one command in the house and see what happens.",
+            example="go to desk 1",
+        )
         if num_tasks is not None and num_tasks < 1:
             raise ValueError(f"num_tasks must be None or at least 1, got {num_tasks!r}")
         if data is not None and tasks is not None:
@@ -137,7 +106,7 @@ class ALFWorldEnv(TextTaskEnv):
         super().__init__(split=split, tasks=tasks, **kwargs)
         self.data, self.engine, self.num_tasks = data, engine, num_tasks
         self.action_format, self.tool_format = action_format, tool_format
-        self._format = get_format(tool_format)
+        self._reader = reader
         self._engine: Any = None  # StateEngine or TextworldEngine: what is played
         self._shadow: StateEngine | None = None  # follows the real engine, for experts and metrics
         self._real_texts: tuple[str, str, str] | None = None
@@ -209,69 +178,29 @@ class ALFWorldEnv(TextTaskEnv):
         return engine
 
     def _act(self, action: str) -> StepOutcome:
-        calls = None
         try:
-            command, calls, error = self._command(action)
-        except _BadReply as bad:
+            read = self._reader.read(action)
+        except BadReply as bad:
             # Nothing was done in the house, but a goal that held already still holds.
             outcome = StepOutcome(
                 f"{NOTHING} {bad.message}", agent_error=agent_error(bad.kind, bad.message)
             )
         else:
-            moves = self._engine.moves
-            said = self._engine.step(command)
+            moves, error = self._engine.moves, read.error
+            said = self._engine.step(read.text)
             if self._shadow is not None:
-                self._shadow.step(command)
+                self._shadow.step(read.text)
             if self._engine.moves == moves:
                 error = agent_error(
-                    "inadmissible", f"The command {command.strip()!r} does nothing."
+                    "inadmissible", f"The command {read.text.strip()!r} does nothing."
                 )
-            outcome = StepOutcome(said, agent_error=error)
-            if calls is not None:
-                calls[0]["result"] = said
-                outcome.tool_calls = calls
+            outcome = StepOutcome(said, agent_error=error, tool_calls=read.tool_calls)
+            if read.tool_calls is not None:
+                read.tool_calls[0]["result"] = said
         if self._engine.won and not self._paid:
             self._paid = True
             outcome.reward, outcome.terminated, outcome.stop_reason = 1.0, True, "won"
         return outcome
-
-    def _command(
-        self, action: str
-    ) -> tuple[str, list[dict[str, Any]] | None, dict[str, str] | None]:
-        """(command, tool calls, agent error) of a reply; raises _BadReply."""
-        if self.action_format == "command":
-            return action, None, None
-        if self.action_format == "think_action":
-            # The opening <think> may stand in the prompt; what counts follows </think>.
-            _, thought, rest = action.partition("</think>")
-            _, opened, rest = rest.partition("<action>")
-            command, closed, rest = rest.partition("</action>")
-            if not (thought and opened and closed) or "<action>" in command + rest:
-                raise _BadReply(
-                    "format", "A reply is <think>reasoning</think><action>one command</action>."
-                )
-            return command, None, None
-        reply = self._format.parse(action)
-        if not reply.calls:
-            reason = f"parse_{reply.errors[0].reason}" if reply.errors else "no_call"
-            detail = f"{reply.errors[0].message} " if reply.errors else ""
-            call = self._format.render([ToolCall("env_step", {"command": "look"})])
-            raise _BadReply(reason, f"{detail}A reply calls the tool env_step, for example: {call}")
-        first = reply.calls[0]
-        if first.name != "env_step":
-            raise _BadReply(
-                "unknown_tool", f"There is no tool {first.name[:64]!r}; the tool is env_step."
-            )
-        wanted = first.arguments.get("command")
-        if not isinstance(wanted, str) or len(first.arguments) != 1:
-            raise _BadReply("arguments", "env_step takes one argument, 'command', which is text.")
-        error = None
-        if len(reply.calls) > 1:
-            error = agent_error(
-                "too_many_calls", f"{len(reply.calls) - 1} more calls were not run: one a reply."
-            )
-        record = {"name": "env_step", "arguments": {"command": wanted}, "error": None}
-        return wanted, [{**record, "result": None}], error
 
     def _final(self) -> tuple[bool, float]:
         return self._engine.won, float(self._engine.won)
@@ -303,11 +232,7 @@ class ALFWorldEnv(TextTaskEnv):
 
     def format_action(self, command: str) -> str:
         """A command as a reply in this environment's action format."""
-        if self.action_format == "command":
-            return command
-        if self.action_format == "think_action":
-            return f"<think>The next command is: {command}</think><action>{command}</action>"
-        return self._format.render([ToolCall("env_step", {"command": command})])
+        return self._reader.write(command)
 
     @property
     def system_prompt(self) -> str:
@@ -315,9 +240,7 @@ class ALFWorldEnv(TextTaskEnv):
         state = self._shadow or self._engine
         wording = state.game.wording if isinstance(state, StateEngine) else DEFAULT_WORDING
         rules = _RULES.format(put=wording.commands["putobject"] % ("mug 1", "shelf 1"))
-        if self.action_format == "tool":
-            return f"{rules}\n{self._format.instructions(self.tools)}"
-        return f"{rules}\n{_REPLY[self.action_format]}"
+        return f"{rules}\n{self._reader.instructions}"
 
     @property
     def task_text(self) -> str:
@@ -332,11 +255,7 @@ class ALFWorldEnv(TextTaskEnv):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """``env_step`` with ``action_format="tool"``, else nothing."""
-        if self.action_format != "tool":
-            return []
-        from agentr1_envs.task_set import copy_json
-
-        return [copy_json(_TOOL)]
+        return self._reader.tools
 
     def close(self) -> None:
         """Give the real engine's library back, if there is one."""
