@@ -7,6 +7,7 @@ contract, so that an environment only says how a task starts and what an action 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -228,6 +229,27 @@ class TextTaskEnv(gym.Env[str, str]):
         return offset + position * stride
 
     # --- Gymnasium's interface -------------------------------------------------------------------
+
+    @property
+    def spec(self) -> Any:  # type: ignore[override]
+        """Gymnasium's spec of this environment, or None."""
+        return self.__dict__.get("_spec")
+
+    @spec.setter
+    def spec(self, value: Any) -> None:
+        self.__dict__["_spec"] = value
+        # gym.make(id, max_episode_steps=n), which make_vec calls too, adds a TimeLimit that knows
+        # nothing of success and score. Taking the limit over lets this environment end first, with
+        # its final keys. Gymnasium tells the limit to its wrapper alone, so it is read from the
+        # frame of `make`, which sets this attribute just before it adds the wrapper.
+        caller = sys._getframe(1)
+        if caller.f_globals.get("__name__") != "gymnasium.envs.registration":
+            return
+        limit = caller.f_locals.get("max_episode_steps")
+        if limit is None:
+            limit = getattr(caller.f_locals.get("env_spec"), "max_episode_steps", None)
+        if isinstance(limit, int) and limit > 0:
+            self.max_steps = min(self.max_steps, limit)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -122,6 +122,10 @@ class Catalog:
         self._index: Any = None
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, in whatever process, maps the same files.
+        return open_catalog, (str(self.path),)
+
     def _check_sizes(self) -> None:
         for name, size in self.meta["files"].items():
             try:

@@ -144,11 +144,11 @@ def as_rich(nodes: Sequence[Node]) -> str:
     for kind, text, on in nodes:
         if not text or text == "\n":
             continue
-        if kind is TEXT:
+        if kind == TEXT:
             lines.append(text)
-        elif kind is BUTTON:
+        elif kind == BUTTON:
             lines.append(f"[button] {text} [button_]")
-        elif kind is OPTION:
+        elif kind == OPTION:
             if on:
                 chosen = f"You have clicked {text}.\n{chosen}"
                 lines.append(f"  [clicked button] {text} [clicked button_]")
@@ -173,19 +173,19 @@ def as_compact(nodes: Sequence[Node], limit: int = DEFAULT_COMPACT_CHARS) -> str
     flexible: list[tuple[int, int]] = []  # pieces that may be shortened
     previous = ""
     for position, (kind, text, on) in enumerate(nodes):
-        text = " ".join(text.split()) if kind is TEXT else text
+        text = " ".join(text.split()) if kind == TEXT else text
         if not text:
             continue
         mark = "*" if on else ""
         if kind in (BUTTON, OPTION) and previous in (BUTTON, OPTION):
             parts[-1].append(f" [{mark}{text}]")
-        elif kind is not TEXT:
+        elif kind != TEXT:
             parts.append([f"[{mark}{text}]"])
         elif previous == LINK or (previous == "title" and text.startswith("$")):
             parts[-1] += [" ", text]
         else:
             parts.append([text])
-        if kind is TEXT:
+        if kind == TEXT:
             if position > 2:  # the first three nodes hold the instruction
                 flexible.append((len(parts) - 1, len(parts[-1]) - 1))
             previous = "title" if previous == LINK else TEXT

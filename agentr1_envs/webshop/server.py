@@ -141,22 +141,22 @@ def render(visit: Visit) -> str:
         view["target"] = visit.env.task
         return _template().render(view)
     nodes = session.nodes
-    view["buttons"] = [text for kind, text, _ in nodes if kind is pages.BUTTON]
+    view["buttons"] = [text for kind, text, _ in nodes if kind == pages.BUTTON]
     if session.page == "results":
         view["heading"] = next(text for _, text, _ in nodes if text.startswith("Page "))
         for place, (kind, text, on) in enumerate(nodes):
-            if kind is pages.LINK:
+            if kind == pages.LINK:
                 view["cards"].append((text, nodes[place + 1][1], nodes[place + 2][1], on))
     elif session.page == "item":
         view["product"] = session.product
         for place, (kind, text, on) in enumerate(nodes):
-            if kind is pages.OPTION:
+            if kind == pages.OPTION:
                 if nodes[place - 1][0] is pages.TEXT:
                     view["groups"].append((nodes[place - 1][1], []))
                 view["groups"][-1][1].append((text, on))
     elif session.page == "sub":
         view["heading"], view["product"] = session.sub_page, session.product
-        view["texts"] = [text.strip() for kind, text, _ in nodes[2:] if kind is pages.TEXT]
+        view["texts"] = [text.strip() for kind, text, _ in nodes[2:] if kind == pages.TEXT]
     return _template().render(view)
 
 

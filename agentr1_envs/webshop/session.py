@@ -349,10 +349,10 @@ class ShopSession:
             self._targets = targets
             nodes = self.nodes if self.page != "done" else []
             for kind, text, _ in nodes:
-                if kind is pages.BUTTON:
+                if kind == pages.BUTTON:
                     targets[text.lower()] = (kind, text)
             for kind, text, _ in nodes:
-                if kind is pages.LINK:
+                if kind == pages.LINK:
                     targets[text.lower()] = (kind, text)
             if self.page == "item" and self.product is not None:
                 for name, values in self._labels(self.product):
