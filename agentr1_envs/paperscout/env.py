@@ -388,6 +388,16 @@ class PaperScoutEnv(ToolEnv):
         """The pool as a ranking: identifier to relevance, best first (for `eval-papers`)."""
         return {entry.paper.id: entry.score for entry in self._pool.ranked()}
 
+    def draw(self, form: str = "text") -> str:
+        """The search tree so far: ``"text"``, ``"svg"`` or ``"html"``."""
+        from agentr1_envs.paperscout import search_tree
+
+        scores, pool = self.scores(), self._pool
+        total = sum(record.reward for record in pool.records)
+        summary = f"(recall {scores.recall:.2f}, F1 {scores.f1:.2f}, return {total:+.2f})"
+        root = search_tree.build(self._question, pool.records, self._gold, summary=summary)
+        return search_tree.draw(root, form)
+
     def _final(self) -> tuple[bool, float]:
         scores = self.scores()
         return scores.recall >= self.success_recall, scores.f1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import difflib
 import json
+import os
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -66,3 +68,18 @@ def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         return gym.make(env_id, **kwargs)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{env_id} {kwargs or ''}: {error}") from error
+
+
+def drawing_form(file: str) -> str:
+    """``"svg"``, ``"html"`` or ``"text"``, by a file name's ending."""
+    endings = {".svg": "svg", ".html": "html", ".htm": "html"}
+    return endings.get(os.path.splitext(file)[1].lower(), "text")
+
+
+def write_drawing(file: str, draw: Callable[[str], str]) -> None:
+    """Write what `draw` gives for the form that the file's ending asks for; atomic."""
+    from agentr1_envs.task_files import atomic_write
+
+    text = draw(drawing_form(file))
+    with atomic_write(file, "w") as handle:
+        handle.write(text if text.endswith("\n") else text + "\n")

@@ -16,6 +16,7 @@ from agentr1_train.cli.common import UsageError
 COMMANDS: dict[str, tuple[str, str]] = {
     "envs": ("agentr1_train.cli.envs", "list the environments"),
     "play": ("agentr1_train.cli.play", "play an environment in the terminal"),
+    "render": ("agentr1_train.cli.render", "draw or print one episode"),
     "prepare": ("agentr1_train.cli.prepare", "turn a task's public files into rows"),
     "rollout": ("agentr1_train.cli.rollout", "play episodes with a policy"),
     "eval": ("agentr1_train.cli.eval", "evaluate a policy on a fixed panel of tasks"),

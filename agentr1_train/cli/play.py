@@ -7,13 +7,20 @@ import sys
 from typing import Any
 
 from agentr1_envs.registration import ENVS, load
-from agentr1_train.cli.common import UsageError, find_env_id, make_env, parse_pairs
+from agentr1_train.cli.common import (
+    UsageError,
+    find_env_id,
+    make_env,
+    parse_pairs,
+    write_drawing,
+)
 
 HELP = """\
 Type an action and Enter. Commands of the terminal begin with a colon:
   :call NAME KEY=VALUE ..  write a tool call in the environment's format
   :edit                    type several lines; a single dot ends them
   :tools  :actions         the tools, the admissible actions
+  :draw [FILE]             a picture of the episode so far, where the task has one
   :hint                    what the scripted expert would do (needs one)
   :task   :new   :quit     the task again, another task, leave"""
 
@@ -125,6 +132,8 @@ class _Player:
                     print(f"    {name}: {field.get('type', '')} {field.get('description', '')}")
         elif line == ":actions":
             print("\n".join(self.info.get("admissible_actions", ["(not listed by this task)"])))
+        elif line.partition(" ")[0] == ":draw":
+            self.draw(line.partition(" ")[2].strip())
         elif line == ":hint":
             if self.expert is None or self.over:
                 print("There is no hint.")
@@ -132,6 +141,17 @@ class _Player:
                 print(self.expert.act(self.observation, self.info))
         else:
             print(HELP)
+
+    def draw(self, file: str) -> None:
+        """Print the picture of the episode, or write it where the name ends in .svg or .html."""
+        function = getattr(self.env.unwrapped, "draw", None)
+        if function is None:
+            print("This task has no picture.")
+        elif not file:
+            print(function("text"))
+        else:
+            write_drawing(file, function)
+            print(f"written: {file}")
 
     def call(self, line: str) -> str | None:
         import shlex
