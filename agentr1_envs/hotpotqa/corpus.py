@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,8 @@ def check_arguments(corpus: Any, retriever: str, encoder: str | None) -> None:
         raise ValueError("encoder= is for retriever='dense' or 'hybrid'; bm25 has none")
     if retriever != "bm25" and not isinstance(corpus, str):
         raise ValueError(f"retriever={retriever!r} needs corpus=.., the path of a corpus file")
+    if retriever != "bm25" and encoder is None:
+        raise ValueError(f"retriever={retriever!r} needs encoder=.., a path or a name")
     if corpus is not None and not isinstance(corpus, str) and not hasattr(corpus, "search"):
         raise TypeError(
             "corpus must be a path, an address or an object with search(query, k), got "
@@ -51,120 +51,93 @@ def embedded() -> Bm25Index:
     return in_memory(world().articles, "hotpotqa world")
 
 
-def open_corpus(corpus: Any, retriever: str = "bm25", encoder: str | None = None) -> Any:
-    """The retriever for a corpus file, a server's address or an object with ``search``.
+def open_corpus(
+    corpus: Any,
+    retriever: str = "bm25",
+    encoder: str | None = None,
+    *,
+    progress: bool | None = None,
+) -> Any:
+    """The retriever for a corpus file, an index folder, a server or an object with ``search``.
 
-    Raises:
-        FileNotFoundError: there is no such corpus file.
-        TaskDataError: the corpus or its index is not as it should be.
-        EnvironmentFault: the server does not answer.
-    """
-    if not isinstance(corpus, str):
-        return corpus
-    if corpus.startswith(("http://", "https://")):
-        from agentr1_envs.retrieval.client import RetrievalClient
-
-        return RetrievalClient(corpus)
-    if not os.path.isfile(corpus):
-        raise FileNotFoundError(
-            f"{corpus}: no such corpus file (`agentr1 prepare hotpotqa --corpus_output_path` "
-            "writes one)"
-        )
-    return open_index(corpus)
-
-
-def index_path(corpus: str | os.PathLike[str]) -> Path:
-    """Where the BM25 index of a corpus file stands: beside it."""
-    path = Path(corpus).absolute()
-    return path.with_name(f"{path.name}.bm25")
-
-
-def open_index(corpus: str | os.PathLike[str], *, progress: bool | None = None) -> Bm25Index:
-    """The BM25 index of a corpus file, one object a process; built first where it is missing.
-
-    An index that was built from other content (the file was edited or replaced) is built anew.
-    Processes that need the same index wait for the one that builds it.
+    Indices of a corpus file stand beside it and are built where they are missing or were built
+    from other content; processes that need the same one wait for the one that builds it. One
+    process opens each of them once.
 
     Args:
         progress: show a bar while building; None shows it in a terminal only.
 
     Raises:
-        TaskDataError: a corpus row has no text or repeats an id, the corpus is empty, or what
-            stands in the index's place is none or damaged.
+        FileNotFoundError: there is no such corpus.
+        TaskDataError: the corpus, its index or the encoder is not as it should be.
+        EnvironmentFault: the server does not answer.
     """
-    from agentr1_envs.retrieval import Bm25Index, read_corpus
-    from agentr1_envs.retrieval.store import build_lock
+    if not isinstance(corpus, str):
+        return corpus
+    from agentr1_envs import retrieval
 
-    path = index_path(corpus)
+    if corpus.startswith(("http://", "https://")):
+        return _client(corpus)
+    if os.path.isdir(corpus):
+        return _folder(os.path.realpath(corpus))
+    if not os.path.isfile(corpus):
+        raise FileNotFoundError(
+            f"{corpus}: no such corpus file (`agentr1 prepare hotpotqa --corpus_output_path` "
+            "writes one)"
+        )
     if progress is None:
         progress = sys.stdout.isatty()
-    if not _is_current(corpus, path):
-        with build_lock(path.with_name(f"{path.name}.corpus")):
-            if not _is_current(corpus, path):
-                built = Bm25Index.build(
-                    read_corpus(corpus),
-                    path,
-                    # Starting processes costs more than a small corpus is worth.
-                    workers=1 if os.path.getsize(corpus) < _SMALL_CORPUS else None,
-                    progress=progress,
-                    source=str(corpus),
-                )
-                _write_stamp(corpus, path, built.source)
-    return Bm25Index.open_shared(path, source=_read_stamp(path).get("index"))
+    # Starting processes costs more than a small corpus is worth.
+    workers = 1 if os.path.getsize(corpus) < _SMALL_CORPUS else None
+    sparse = retrieval.open_corpus(corpus, progress=progress, workers=workers)
+    if retriever == "bm25":
+        return sparse
+    assert encoder is not None  # check_arguments saw to it
+    dense = _dense(os.path.realpath(corpus), encoder, sparse.source, progress)
+    return dense if retriever == "dense" else retrieval.HybridRetriever([sparse, dense])
 
 
-def _stamp_path(index: Path) -> Path:
-    return index.with_name(f"{index.name}.json")
+@once
+def _client(url: str) -> Any:
+    from agentr1_envs.retrieval import RetrievalClient
+
+    return RetrievalClient(url)
 
 
-def _read_stamp(index: Path) -> dict[str, Any]:
-    """What is known of the content that an index was built from; {} where nothing is."""
-    try:
-        stamp = json.loads(_stamp_path(index).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
+@once
+def _folder(path: str) -> Any:
+    from agentr1_envs.retrieval import open_retriever
+
+    return open_retriever(path)
 
 
-def _write_stamp(corpus: str | os.PathLike[str], index: Path, source: str | None) -> None:
-    from agentr1_envs.task_files import atomic_write
+@once
+def _encoder(name: str) -> Any:
+    from agentr1_envs.retrieval import load_encoder
 
-    status = os.stat(corpus)
-    stamp = {
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "content": _content_hash(corpus),
-        "index": source,
-    }
-    with atomic_write(_stamp_path(index), "w") as handle:
-        json.dump(stamp, handle)
+    return load_encoder(name)
 
 
-def _is_current(corpus: str | os.PathLike[str], index: Path) -> bool:
-    """Whether an index of this very content is there; what is no index is left to its opening."""
-    if not index.exists():
-        return False
-    stamp, status = _read_stamp(index), os.stat(corpus)
-    if not stamp:
-        # Something stands there that was not built here: opening it says what is wrong with it.
-        return not index.is_dir()
-    if stamp.get("size") != status.st_size:
-        return False
-    if stamp.get("mtime_ns") == status.st_mtime_ns:
-        return True
-    # A copied or restored file has another time; only its content tells.
-    return stamp.get("content") == _content_hash(corpus)
+def dense_path(corpus: str | os.PathLike[str], encoder: str) -> Path:
+    """Where the vectors of a corpus file stand, for one encoder: beside it."""
+    path = Path(corpus).absolute()
+    model = re.sub(r"[^A-Za-z0-9.]+", "-", encoder).strip("-.")
+    return path.with_name(f"{path.name}.{model}.dense")
 
 
-@lru_cache(maxsize=64)
-def _hash_at(path: str, size: int, mtime_ns: int) -> str:
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "blake2b").hexdigest()
+@once
+def _dense(corpus: str, encoder: str, source: str, progress: bool) -> Any:
+    """The dense index of what the BM25 index ``source`` was built from."""
+    from agentr1_envs.retrieval import DenseIndex, read_corpus, store
 
-
-def _content_hash(corpus: str | os.PathLike[str]) -> str:
-    status = os.stat(corpus)
-    return _hash_at(os.path.abspath(corpus), status.st_size, status.st_mtime_ns)
+    path = dense_path(corpus, encoder)
+    with store.build_lock(path.with_name(f"{path.name}.check")):
+        current = path.exists() and store.read_meta(path, "agentr1-dense")["source"] == source
+        if not current:
+            DenseIndex.build(
+                read_corpus(corpus), path, _encoder(encoder), progress=progress, source=corpus
+            )
+    return DenseIndex.open(path, _encoder(encoder), source=source)
 
 
 def find_title(retriever: Any, title: str) -> tuple[Passage | None, list[str]]:

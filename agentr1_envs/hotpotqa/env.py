@@ -7,18 +7,16 @@ import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
 from agentr1_envs.hotpotqa.tasks import check_levels, check_task, embedded_tasks, is_embedded
+from agentr1_envs.retrieval import Passage, QueryError
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
 from agentr1_envs.tool_formats import ToolCall
 from agentr1_envs.tools import Tool, ToolError, cut_words
-
-if TYPE_CHECKING:
-    from agentr1_envs.retrieval import Passage
 
 REWARD_MODES = ("em", "f1", "em_format")
 MAX_QUERY_CHARS = 2000
@@ -80,10 +78,10 @@ class HotpotQAEnv(ToolEnv):
         reward mode.
 
     Arguments:
-        corpus: What is searched: a corpus file (JSONL; its BM25 index is built beside it when it is
-            not there yet), the address of a retrieval server (``http://..``), or any object with
-            ``search(query, k)``. None: the embedded articles, or the paragraphs of an official file
-            given as `tasks`.
+        corpus: What is searched: a corpus file (JSONL; its index is built beside it when it is not
+            there yet), the folder of an index, the address of a retrieval server (``http://..``),
+            or any object with ``search(query, k)``. None: the embedded articles, or the paragraphs
+            of an official file given as `tasks`.
         retriever: "bm25", "dense" or "hybrid", for a corpus file.
         encoder: The sentence encoder of the last two, a path or a name.
         top_k: Passages that a search returns.
@@ -299,7 +297,10 @@ class HotpotQAEnv(ToolEnv):
         if words in self._queries:
             self._repeated += 1
         self._queries.add(words)
-        found = self.retriever.search(query, self.top_k)
+        try:
+            found = self.retriever.search(query, self.top_k)
+        except QueryError as error:
+            raise ToolError(f"{error}.", "bad_query") from None
         if not found:
             return "No passage matches this query. Try other words."
         return self._show(found)

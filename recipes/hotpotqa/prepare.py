@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
-from agentr1_envs.hotpotqa.corpus import open_index
+from agentr1_envs.hotpotqa.corpus import open_corpus
 from agentr1_envs.task_files import atomic_write, verl_row, write_rows
 from agentr1_envs.task_set import canonical_split
 
@@ -59,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "corpus, in place of the files' own paragraphs",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="at most N rows of each file")
+    parser.add_argument(
+        "--encoder",
+        metavar="MODEL",
+        help="also build the dense index of this sentence encoder (a folder or a name)",
+    )
     parser.add_argument("--no_index", action="store_true", help="leave out the index")
     parser.add_argument(
         "--server",
@@ -94,7 +99,9 @@ def main(args: argparse.Namespace) -> int:
     for split, tasks in panels.items():
         write_rows(folder / f"{split}.parquet", list(rows(tasks, split, kwargs, args.data_source)))
     if not args.no_index:
-        open_index(corpus, progress=True)
+        open_corpus(str(corpus), progress=True)
+        if args.encoder:
+            open_corpus(str(corpus), "dense", args.encoder, progress=True)
     notes = []
     if skipped:
         notes.append(f"{skipped:,} rows that are marked unanswerable were left out.")

