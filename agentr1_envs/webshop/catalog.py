@@ -67,7 +67,7 @@ FILES = (
         for name in ("base.bin", "base_starts.npy", "first.npy", "weights.npy", "order.npy")
     ),
 )
-_META = {"key": str, "products": int, "noun_source": str, "files": dict, "goals": dict}
+_META = {"key": str, "products": int, "noun_source": str, "files": dict, "index": str}
 _COLUMN = {name: number for number, name in enumerate(FIELDS)}
 MAX_QUERY_CHARS = 4096
 _PRODUCT_CACHE = 1024
@@ -118,7 +118,10 @@ class Catalog:
         self._products: OrderedDict[int, Product] = OrderedDict()
         self._cards: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
         self._searches: OrderedDict[str, list[int]] = OrderedDict()
-        self._goals: dict[str, GoalSet] = {}
+        # Opened now: a new catalog in the same folder must not be mixed with this one.
+        self._goals = {
+            kind: GoalSet(self.path / f"goals_{kind}", kind, self) for kind in GOAL_KINDS
+        }
         self._index: Any = None
         self._lock = threading.Lock()
 
@@ -259,17 +262,14 @@ class Catalog:
 
             with self._lock:
                 if self._index is None:
-                    self._index = ProductIndex(self.path / "index", len(self))
+                    self._index = ProductIndex(self.path / "index", self.meta["index"])
         return self._index
 
     def goals(self, kind: str) -> GoalSet:
         """The goals of a kind, ``"human"`` or ``"synthetic"``, in their fixed order."""
         if kind not in GOAL_KINDS:
             raise ValueError(f"unknown goals {kind!r}: expected one of {GOAL_KINDS}")
-        goals = self._goals.get(kind)
-        if goals is None:
-            goals = self._goals.setdefault(kind, GoalSet(self.path / f"goals_{kind}", kind, self))
-        return goals
+        return self._goals[kind]
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-_open: dict[tuple[str, str], Catalog] = {}
+_open: dict[str, tuple[str, Catalog]] = {}
 _open_lock = threading.Lock()
 
 
@@ -312,10 +312,10 @@ def open_catalog(path: str | os.PathLike[str]) -> Catalog:
             stamp = f"{status.st_mtime_ns}-{status.st_ino}"
         except OSError:
             pass  # Catalog() says what is wrong
-        catalog = _open.get((real, stamp))
-        if catalog is None:
-            catalog = _open[(real, stamp)] = Catalog(real)
-        return catalog
+        known = _open.get(real)
+        if known is None or known[0] != stamp:
+            known = _open[real] = (stamp, Catalog(real))
+        return known[1]
 
 
 def map_bytes(path: Path) -> mmap.mmap | bytes:

@@ -231,9 +231,9 @@ class _Build:
         totals = self.draw(names, row_of, by_asin)
         with contextlib.closing(TextReader(self.folder)) as reader:
             self.write_nouns(reader)
-            self.write_index(reader)
+            index = self.write_index(reader)
         self.problems.close()
-        return self.write_meta(count, totals)
+        return self.write_meta(count, totals, index)
 
     # --- texts -----------------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class _Build:
             )
         np.save(self.folder / "noun_starts.npy", np.frombuffer(starts, dtype=np.int64))
 
-    def write_index(self, reader: TextReader) -> None:
+    def write_index(self, reader: TextReader) -> str:
         from agentr1_envs.webshop.search import ProductIndex
 
         def documents() -> Iterator[tuple[str, str]]:
@@ -375,11 +375,11 @@ class _Build:
                 self.progress("index", 1, len(reader))
                 yield name.decode("ascii"), document(*reader.texts(row, 5))
 
-        ProductIndex.build(
+        return ProductIndex.build(
             documents(), self.folder / "index", total=len(reader), workers=self.workers
         )
 
-    def write_meta(self, count: int, totals: dict[str, int]) -> dict[str, Any]:
+    def write_meta(self, count: int, totals: dict[str, int], index: str) -> dict[str, Any]:
         meta = {
             "format": FORMAT,
             "version": VERSION,
@@ -390,6 +390,7 @@ class _Build:
             "seed": self.seed,
             "noun_source": self.source.noun_source,
             "noun_model": MODEL_SHA256 if self.source.noun_source == "spacy" else None,
+            "index": index,
             "problems": dict(sorted(self.problems.counts.items())),
             "files": {name: (self.folder / name).stat().st_size for name in FILES},
         }

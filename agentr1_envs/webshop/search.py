@@ -14,21 +14,17 @@ class ProductIndex:
 
     Args:
         path: Folder of the index.
-        products: Number of products; the index must have as many.
+        source: What `build` gave: the hash of the documents that the index must have.
 
     Raises:
         EnvironmentFault: The index is missing, damaged or of another catalog.
     """
 
-    def __init__(self, path: Path, products: int) -> None:
+    def __init__(self, path: Path, source: str) -> None:
         try:
-            self._index = Bm25Index.open_shared(path)
+            self._index = Bm25Index.open_shared(path, source=source)
         except TaskDataError as error:
             raise EnvironmentFault(f"the catalog's index can't be used: {error}") from None
-        if len(self._index) != products:
-            raise EnvironmentFault(
-                f"the index in {path} has {len(self._index)} documents, the catalog {products}"
-            )
 
     def search(self, query: str, k: int) -> list[int]:
         """Rows of the best `k` products, best first; equal scores in ASIN order."""
@@ -38,8 +34,15 @@ class ProductIndex:
     @staticmethod
     def build(
         documents: Iterable[tuple[str, str]], path: Path, *, total: int, workers: int = 1
-    ) -> None:
-        """Index (ASIN, text) pairs, given in ASIN order, into the folder `path`."""
+    ) -> str:
+        """Index (ASIN, text) pairs, given in ASIN order, into the folder `path`.
+
+        Returns:
+            The hash of the documents.
+        """
         # The text is not stored; the ASIN stands in where a product has no text at all.
         rows = ((asin, "", asin, text) for asin, text in documents)
-        Bm25Index.build(rows, path, store_text=False, workers=workers, progress=False, total=total)
+        index = Bm25Index.build(
+            rows, path, store_text=False, workers=workers, progress=False, total=total
+        )
+        return index.source

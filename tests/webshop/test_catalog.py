@@ -241,6 +241,15 @@ def test_other_versions_are_refused(make_shop: MakeShop) -> None:
         open_catalog(shop.path)
 
 
+def test_an_index_of_another_catalog_is_refused(make_shop: MakeShop) -> None:
+    old = make_shop([product(name="Lamp")])
+    new = make_shop([product(name="Chair")])
+    assert new.search("chair") == [0]
+    with pytest.raises(EnvironmentFault, match="index can't be used"):
+        old.search("lamp")  # its folder was replaced before its index was opened
+    assert old.goals("human")[0]["name"] == "Lamp"
+
+
 def test_opening_shares_one_catalog_and_sees_a_new_one(make_shop: MakeShop) -> None:
     shop = make_shop([product()])
     assert open_catalog(shop.path) is open_catalog(str(shop.path) + "/") is shop
