@@ -12,10 +12,12 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_files import iter_rows, save_rows
@@ -268,10 +270,44 @@ def _parse(text: str, source: str, number: int, field: str) -> Any:
         raise TaskDataError(source, f"JSON ({error.msg})", number, field, text) from None
 
 
+_panels: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_panels_lock = threading.Lock()
+
+
+def shared_panel(
+    files: Sequence[str | os.PathLike[str]], key: str, make: Callable[[], TaskSource]
+) -> TaskSource:
+    """The panel that `make` reads from `files`, read once for all environments of the process.
+
+    A thousand environments on one file would otherwise hold it a thousand times. A panel gives
+    copies of its rows, so sharing it is safe; it is dropped with its last user, and read anew when
+    a file has changed.
+
+    Args:
+        files: What `make` reads.
+        key: Tells apart different readings of the same files (reader, split).
+        make: Reads the panel.
+    """
+    stamps = []
+    for file in files:
+        try:
+            status = os.stat(file)
+        except OSError:
+            return make()  # which says what is wrong
+        stamps.append((os.path.realpath(file), status.st_mtime_ns, status.st_size, status.st_ino))
+    name = (key, *stamps)
+    with _panels_lock:
+        panel = _panels.get(name)
+        if panel is None:
+            panel = _panels[name] = make()
+        return panel
+
+
 def load_tasks(tasks: TaskSource | str | os.PathLike[str], *, split: str) -> TaskSource:
-    """A panel from a file's path, or the panel itself."""
+    """A panel from a file's path (read once per process), or the panel itself."""
     if isinstance(tasks, (str, Path, os.PathLike)):
-        return TaskSet.from_file(tasks, split=split)
+        key = f"tasks/{canonical_split(split)}"
+        return shared_panel([tasks], key, lambda: TaskSet.from_file(tasks, split=split))
     if isinstance(tasks, TaskSource):
         return tasks
     raise TypeError(f"tasks must be a path or a TaskSource, got {type(tasks).__name__}")

@@ -191,7 +191,10 @@ def reference_page(title: str, intro: str, targets: list[str]) -> str:
         module_name, _, name = target.partition(":")
         module = importlib.import_module(module_name)
         if name == "format_names":
-            parts += [f"- `{key}`: {value}" for key, value in _formats(module)]
+            parts += [inspect.getdoc(importlib.import_module(f"{module_name}.base")) or "", ""]
+            for key in module.format_names():
+                doc = inspect.getdoc(inspect.getmodule(type(module.get_format(key)))) or ""
+                parts += [f"## {key}", "", doc, ""]
             continue
         names = public_names(module) if name == "*" else [name]
         for item in names:
@@ -207,17 +210,6 @@ def public_names(module: Any) -> list[str]:
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
     ]
     return list(getattr(module, "__all__", own))
-
-
-def _formats(module: Any) -> list[tuple[str, str]]:
-    rows = []
-    for name in module.format_names():
-        try:
-            doc = inspect.getdoc(type(module.get_format(name))) or ""
-        except ImportError:  # harmony, where its library is not installed
-            doc = "Needs a library of its own: see the extras."
-        rows.append((name, " ".join(doc.split("\n\n")[0].split())))
-    return rows
 
 
 def public_name(module: str, name: str, value: Any) -> str:

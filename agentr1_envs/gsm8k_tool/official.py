@@ -1,8 +1,9 @@
 """The public GSM8K files as tasks: JSONL, JSON, Parquet, Arrow, or a folder that holds them.
 
 Nothing is downloaded. A folder may be a checkout of the data set (``main/train-*.parquet``), a
-snapshot or the whole folder of the Hugging Face hub's cache (``datasets--openai--gsm8k``), a folder
-of the `datasets` cache (``gsm8k-train.arrow``), or any folder with ``train*`` and ``test*`` files.
+snapshot or a folder of the Hugging Face hub's cache (``datasets--openai--gsm8k``, or all of it), a
+folder of the `datasets` cache (``gsm8k-train.arrow``), or any folder with ``train*`` and ``test*``
+files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_files import iter_rows
-from agentr1_envs.task_set import TaskSet, TaskSource, canonical_split, task_of_row
+from agentr1_envs.task_set import (
+    TaskSet,
+    TaskSource,
+    canonical_split,
+    shared_panel,
+    task_of_row,
+)
 
 from .answer import MARK, extract_answer, parse_number
 
@@ -49,7 +56,8 @@ def load_tasks(tasks: TaskSource | str | os.PathLike[str], *, split: str) -> Tas
                 yield to_task(task, split=split, source=str(file), number=number, index=total)
                 total += 1
 
-    return TaskSet(rows(), split=split, name=str(path))
+    key = f"gsm8k/{canonical_split(split)}"
+    return shared_panel(files, key, lambda: TaskSet(rows(), split=split, name=str(path)))
 
 
 def to_task(
@@ -106,6 +114,9 @@ def find_files(folder: Path, split: str) -> list[Path]:
             f"{folder}: expected a file of the split {split!r} "
             f"({', '.join(_ENDINGS)}), found {seen}{hint}"
         )
+    # The whole cache of the hub holds other data sets, too.
+    ours = [path for path in named if "gsm8k" in str(path.relative_to(folder)).lower()]
+    named = ours or named
     main = [path for path in named if "socratic" not in path.relative_to(folder).parts[:-1]]
     main = [path for path in main if "socratic" not in path.name] or main or named
     groups: dict[Path, list[Path]] = {}

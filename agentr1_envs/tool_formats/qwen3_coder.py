@@ -1,14 +1,14 @@
 """Qwen3-Coder: XML-like, one element a parameter, values without quotes.
 
-::
-
-    <tool_call>
-    <function=calculator>
-    <parameter=expression>
-    3*4
-    </parameter>
-    </function>
-    </tool_call>
+```xml
+<tool_call>
+<function=calculator>
+<parameter=expression>
+3*4
+</parameter>
+</function>
+</tool_call>
+```
 
 Outcomes, beyond the rules of `base`:
 

@@ -35,7 +35,6 @@ from .helpers import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADINGS = "Description Action Observation Rewards Termination Arguments Tasks References".split()  # noqa: SIM905
 each_id = pytest.mark.parametrize("env_id", IDS)
 
 
@@ -74,13 +73,13 @@ def test_made_without_an_import(env_id: str) -> None:
 @each_id
 def test_the_same_in_every_process_and_beside_others(env_id: str) -> None:
     """The trajectory of a seed depends on nothing else: process, hash seed, other instances."""
-    state = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[union-attr]
+    state = repr((random.getstate(), np.random.get_state()))
     env = make(env_id)
     alone = digest(play(env, Mixed(env, 11), 11, 60))
     # Again in the same object, after other episodes.
     play(env, Mixed(env, 5), 5, 20)
     assert digest(play(env, Mixed(env, 11), 11, 60)) == alone
-    assert state == (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[union-attr]
+    assert state == repr((random.getstate(), np.random.get_state()))
     for hash_seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-m", "tests.contract.helpers", env_id, "11"],
@@ -367,15 +366,6 @@ def test_experts(env_id: str) -> None:
                 won += info["success"]
                 assert np.isfinite(total)
             assert won >= (0.9 * count if name == "expert" else 1), (name, split, won)
-
-
-@each_id
-def test_the_docstring_has_the_headings(env_id: str) -> None:
-    doc = ENVS[env_id]
-    text = bare(make(env_id)).__class__.__doc__ or ""
-    found = re.findall(r"^\s*(?:## )?([A-Z][a-z]+):?\s*$", text, re.MULTILINE)
-    assert [name for name in found if name in HEADINGS] == HEADINGS, doc
-    assert doc.summary and doc.task
 
 
 @pytest.mark.slow

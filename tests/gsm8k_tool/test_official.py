@@ -88,6 +88,26 @@ def test_hub_cache_takes_the_revision_that_refs_name(tmp_path: Path) -> None:
     assert load_tasks(tmp_path, split="train")[0]["question"] == "bbb"
 
 
+def test_other_data_sets_beside_it_are_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "hub" / "datasets--aaa--other" / "train.parquet", [{"text": "x"}])
+    wanted = write(tmp_path / "hub" / "datasets--openai--gsm8k" / "s" / "main" / "train-0.parquet")
+    assert find_files(tmp_path, "train") == [wanted]
+
+
+def test_environments_share_one_panel(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.jsonl")
+    envs = [gym.make(ID, tasks=str(path)) for _ in range(2)]
+    panels = [env.unwrapped.tasks for env in envs]  # type: ignore[attr-defined]
+    assert panels[0] is panels[1]
+    envs[0].unwrapped.tasks[0]["question"] = "changed"  # type: ignore[attr-defined]
+    assert panels[1][0]["question"] == ROWS[0]["question"]
+    test = gym.make(ID, tasks=str(path), split="test").unwrapped.tasks  # type: ignore[attr-defined]
+    assert test is not panels[0] and test.split == "test"
+    write(path, [*ROWS, {"question": "new", "answer": "#### 1"}])
+    assert len(gym.make(ID, tasks=str(path)).unwrapped.tasks) == 3  # type: ignore[attr-defined]
+    assert len(panels[0]) == 2
+
+
 def test_shards_are_read_in_order(tmp_path: Path) -> None:
     for number in range(3):
         rows = [{"question": f"q{number}", "answer": f"#### {number}"}]
