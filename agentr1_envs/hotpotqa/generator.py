@@ -20,6 +20,7 @@ from agentr1_envs.seeding import derive_int
 
 # Changes with anything that changes the world, so that stored results name what they ran on.
 VERSION = 1
+ID_PREFIX = f"world{VERSION}-"
 SIZES = {"train": 4000, "validation": 1000, "test": 1000}
 
 
@@ -68,4 +69,4 @@ def world() -> World:
 def questions(split: str) -> list[dict[str, Any]]:
     """The task rows of a split: ``train`` (4,000), ``validation`` (1,000) or ``test`` (1,000)."""
     maker = QuestionMaker(_rng("questions", split), world().splits[split].by_kind)
-    return maker.make(SIZES[split], split)
+    return maker.make(SIZES[split], split, ID_PREFIX)

@@ -34,8 +34,10 @@ def check_task(row: dict[str, Any], source: str | None = None, number: int | Non
 
 
 def is_embedded(task: dict[str, Any]) -> bool:
-    """Whether a task is of the embedded world, whose articles it is to be searched in."""
-    return task["task_id"].startswith("world-")
+    """Whether a task is of the embedded world (of this version), to be searched in its articles."""
+    from agentr1_envs.hotpotqa.generator import ID_PREFIX
+
+    return task["task_id"].startswith(ID_PREFIX)
 
 
 @once

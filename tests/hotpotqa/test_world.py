@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import subprocess
@@ -233,6 +235,13 @@ def test_shares_of_kinds() -> None:
         assert kinds == {"bridge": 0.65 * len(rows), "comparison": 0.35 * len(rows)}
         yes_no = Counter(task["answer"] for task in rows if closed(task))
         assert abs(yes_no["yes"] - yes_no["no"]) <= 0.04 * yes_no.total()
+
+
+def test_a_changed_world_has_another_version() -> None:
+    rows = [generator.world().articles, *(generator.questions(split) for split in SPLITS)]
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    # Change the version with the world: results are compared by the ids of their tasks.
+    assert (generator.VERSION, digest[:16]) == (1, "38dbde8c58291a38")
 
 
 def test_the_world_is_the_same_in_another_process() -> None:

@@ -93,8 +93,8 @@ class QuestionMaker:
                 groups.setdefault(id(value), []).append(entity)
         return list(groups.values())
 
-    def make(self, size: int, split: str) -> list[dict[str, Any]]:
-        """``size`` task rows, kinds mixed in fixed shares, in shuffled order."""
+    def make(self, size: int, split: str, prefix: str) -> list[dict[str, Any]]:
+        """``size`` task rows, kinds mixed in fixed shares, in shuffled order; ids begin so."""
         forms: tuple[str, ...]
         forms = ("two", "two", "same", "two", "extreme", "two", "work", "before", "two", "three")
         forms += (
@@ -116,7 +116,7 @@ class QuestionMaker:
                 rows.append(row)
         rows = shuffled(self.rng, rows)
         for i, row in enumerate(rows):
-            row["task_id"] = f"world-{split}-{i:05d}"
+            row["task_id"] = f"{prefix}{split}-{i:05d}"
         return [{"task_id": row.pop("task_id"), **row} for row in rows]
 
     def _attempt(self, form: str) -> dict[str, Any] | None:
