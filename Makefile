@@ -41,6 +41,18 @@ train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local bac
 test: $(VENV)/.alfworld lint typecheck ## all tests, the linter and the type checker
 	$(BIN)/python -m pytest -m "not verl" $(ARGS)
 
+# verl pins other versions than the tests do, so it lives in an environment of its own. Its `cpu`,
+# `vllm` and `fsdp` extras pin an older torch; what they add is named here instead.
+.venv-verl/.ready: pyproject.toml requirements/verl-constraints.txt
+	test -x .venv-verl/bin/python || $(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verl-constraints.txt torch
+	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verl-constraints.txt \
+		-e ".[verl]" pytest pytest-timeout matplotlib
+	touch $@
+
+test-verl: .venv-verl/.ready ## unmodified verl on the CPU, with an environment of its own
+	.venv-verl/bin/python -m pytest -m verl tests/verl $(ARGS)
+
 test-fast: $(VENV)/.test ## the tests that take seconds
 	$(BIN)/python -m pytest -m "not slow and not textworld and not verl" $(ARGS)
 

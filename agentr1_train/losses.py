@@ -203,6 +203,7 @@ def value_loss(
     old_values: Tensor | None = None,
     clip: float | None = 0.5,
     count: int | None = None,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
     """Half the squared error at `value_mask`, with PPO's clipping around old_values.
 
@@ -211,6 +212,7 @@ def value_loss(
         old_values: [n, T] at the time of the rollout; None switches clipping off.
         clip: how far a value may move from its old one before its gradient stops.
         count: positions in the whole batch, where these rows are a micro-batch of it.
+        weights: [n, T] in place of 1 / count.
     """
     zero = torch.zeros((), dtype=values.dtype, device=values.device)
     v = torch.where(value_mask, values, zero)
@@ -222,8 +224,10 @@ def value_loss(
         bounded = (old + (v - old).clamp(-clip, clip) - r).square()
         clipped = bounded > err
         err = torch.maximum(err, bounded)
-    n = max(int(value_mask.sum()) if count is None else count, 1)
-    loss = 0.5 * err.sum() / n
+    if weights is not None:
+        loss = 0.5 * (err * weights.to(err)).sum()
+    else:
+        loss = 0.5 * err.sum() / max(int(value_mask.sum()) if count is None else count, 1)
     here = value_mask.sum().clamp(min=1)
     metrics = {
         "critic/vf_loss": float(loss.detach()),

@@ -190,7 +190,7 @@ class RowBatch:
         src = np.array([*range(len(steps)), *boots], dtype=np.int64)
         is_boot = np.arange(n) >= len(steps)
         failed = {t.episode_id for t in steps if not t.valid}
-        anchor = _codes(t.anchor or None for t in steps)
+        anchor = dense_ids(t.anchor or None for t in steps)
 
         def column(values: Iterable[Any], kind: Any) -> np.ndarray:
             return np.fromiter(values, dtype=kind, count=len(steps))[src]
@@ -212,8 +212,8 @@ class RowBatch:
             ),
             terminated=bools(column((t.terminated for t in steps), np.bool_) & ~is_boot),
             truncated=bools(column((t.truncated for t in steps), np.bool_) & ~is_boot),
-            episode=ints(_codes((t.episode_id, t.agent_id) for t in steps)[src]),
-            group=ints(_codes(t.group_id or t.episode_id for t in steps)[src]),
+            episode=ints(dense_ids((t.episode_id, t.agent_id) for t in steps)[src]),
+            group=ints(dense_ids(t.group_id or t.episode_id for t in steps)[src]),
             anchor=ints(np.where(is_boot, NO_ID, anchor[src])),
             step=ints(column((t.step for t in steps), np.int64) + is_boot),
             valid=bools(column((t.episode_id not in failed for t in steps), np.bool_)),
@@ -222,7 +222,7 @@ class RowBatch:
         )
 
 
-def _codes(keys: Iterable[Any]) -> np.ndarray:
+def dense_ids(keys: Iterable[Any]) -> np.ndarray:
     """Dense ids in order of first appearance; None becomes a negative id of its own."""
     seen: dict[Any, int] = {}
     out = [-(i + 2) if k is None else seen.setdefault(k, len(seen)) for i, k in enumerate(keys)]

@@ -1,0 +1,140 @@
+"""Between verl's rows and `RowBatch` / `Transition`; free of verl, so that it is tested without it.
+
+A row's key is ``{uid}_{session}_{index}``: group, episode, step. What verl has no field for travels
+in the row's extra field ``agentr1``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentr1_envs.transitions import Transition
+from agentr1_train.rows import NO_ID, RowBatch, dense_ids
+
+_TEXT = ("task_id", "env_id", "action", "feedback", "stop_reason", "success", "score", "metrics")
+
+
+def step_fields(t: Transition, *, bootstrap: bool, keep: bool) -> dict[str, Any]:
+    """What travels with a row: numbers, and with ``keep`` what the dump of transitions needs."""
+    fields: dict[str, Any] = {
+        "step": t.step + bootstrap,
+        "reward": 0.0 if bootstrap else float(t.reward),
+        "terminated": bool(t.terminated) and not bootstrap,
+        "truncated": bool(t.truncated) and not bootstrap,
+        "anchor": "" if bootstrap else t.anchor,
+        "bootstrap": bootstrap,
+    }
+    if keep and not bootstrap:
+        text: dict[str, Any] = {name: getattr(t, name) for name in _TEXT}
+        text["observation"] = list(t.observation)
+        text["next_observation"] = list(t.next_observation)
+        text["agent_error"], text["extra"] = t.agent_error, t.extra
+        text["policy_version"] = t.policy_version
+        fields["transition"] = json.dumps(text, ensure_ascii=False, default=str)
+    return fields
+
+
+def is_padding(key: str) -> bool:
+    """verl names its padding rows ``pad<hex>_..``; the uids of real rows are hex and dashes."""
+    return key.startswith("pad")
+
+
+def to_rows(
+    keys: Sequence[str], fields: Sequence[Mapping[str, Any]], mask: Tensor, logprobs: Tensor
+) -> RowBatch:
+    """Rows of a batch, in its order.
+
+    Args:
+        keys: N row keys.
+        fields: N dicts as of `step_fields`; those of padding rows are not looked at.
+        mask: [N, T], tokens that are trained.
+        logprobs: [N, T], of the policy that sampled.
+    """
+    n = len(keys)
+    pad = np.fromiter((is_padding(k) for k in keys), bool, n)
+
+    def column(name: str, kind: Any) -> Tensor:
+        values = (0 if p else f[name] for p, f in zip(pad, fields, strict=True))
+        return torch.from_numpy(np.fromiter(values, kind, n))
+
+    def ids(names: Sequence[Any]) -> Tensor:
+        return torch.from_numpy(np.where(pad, NO_ID, dense_ids(names)))
+
+    mask = mask.bool() & ~torch.from_numpy(pad)[:, None]
+    anchors = [f["anchor"] or None for f in fields]
+    empty = torch.zeros((n, 0), dtype=torch.int64)
+    return RowBatch(
+        prompt_ids=empty,
+        prompt_mask=empty.bool(),
+        response_ids=torch.zeros_like(mask, dtype=torch.int64),
+        response_mask=mask,
+        response_logprobs=logprobs.float(),
+        rewards=column("reward", np.float64),
+        terminated=column("terminated", np.bool_),
+        truncated=column("truncated", np.bool_),
+        episode=ids([k.rsplit("_", 1)[0] for k in keys]),
+        group=ids([k.rsplit("_", 2)[0] for k in keys]),
+        anchor=ids(anchors),
+        step=column("step", np.int64),
+        valid=torch.ones(n, dtype=torch.bool),
+        padding=torch.from_numpy(pad),
+        bootstrap=column("bootstrap", np.bool_),
+    )
+
+
+def step_rewards(fields: Sequence[Mapping[str, Any]], lengths: Sequence[int]) -> list[Tensor]:
+    """Each row's reward at its last token, float32 [T_i]: where verl keeps scores."""
+    out = []
+    for f, n in zip(fields, lengths, strict=True):
+        scores = torch.zeros(n, dtype=torch.float32)
+        scores[-1] = f["reward"]
+        out.append(scores)
+    return out
+
+
+def to_transitions(
+    keys: Sequence[str],
+    fields: Sequence[Mapping[str, Any]],
+    prompts: Sequence[Tensor],
+    responses: Sequence[Tensor],
+    masks: Sequence[Tensor],
+    logprobs: Sequence[Tensor],
+    advantages: Sequence[Tensor],
+) -> list[Transition]:
+    """The batch's steps as the local back end stores them, episode by episode."""
+    out = []
+    for key, f, prompt, response, mask, lp, adv in zip(
+        keys, fields, prompts, responses, masks, logprobs, advantages, strict=True
+    ):
+        if is_padding(key) or f["bootstrap"] or "transition" not in f:
+            continue
+        text = json.loads(f["transition"])
+        sampled = mask.bool()
+        n = int(sampled.sum())
+        uid, session, _ = key.rsplit("_", 2)
+        out.append(
+            Transition(
+                episode_id=f"{uid}_{session}",
+                group_id=uid,
+                step=int(f["step"]),
+                reward=float(f["reward"]),
+                terminated=bool(f["terminated"]),
+                truncated=bool(f["truncated"]),
+                anchor=f["anchor"],
+                observation=tuple(text.pop("observation")),
+                next_observation=tuple(text.pop("next_observation")),
+                prompt_ids=prompt.numpy().astype(np.int32),
+                response_ids=response[sampled].numpy().astype(np.int32),
+                response_logprobs=lp[sampled].numpy().astype(np.float32),
+                advantage=float(adv[sampled].mean()) if n else None,
+                **text,
+            )
+        )
+    out.sort(key=lambda t: (t.group_id, t.episode_id, t.step))
+    return out

@@ -1,0 +1,111 @@
+"""What verl imports in each process: ``VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin``.
+
+Importing verl's trainers takes seconds, and most processes (rollout servers, training workers) do
+not need them, so everything here waits until verl itself imports the module it belongs to.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function with a module right after it was imported."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Callable[[ModuleType], None]] = {}
+
+    def add(self, name: str, action: Callable[[ModuleType], None]) -> None:
+        if name in sys.modules:
+            action(sys.modules[name])
+        else:
+            self.waiting[name] = action
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        action = self.waiting.pop(name, None)
+        if action is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            action(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _register_trainers(_: ModuleType) -> None:
+    importlib.import_module("agentr1_train.verl.trainer")
+
+
+def _register_agent_loop(module: Any) -> None:
+    target = "agentr1_train.verl.agent_loop.GymStepAgentLoop"
+    module._agent_loop_registry["agentr1_gym_step"] = {"_target_": target}
+
+
+def _flash_attn() -> bool:
+    return importlib.util.find_spec("flash_attn") is not None
+
+
+def _value_model_attention(module: Any) -> None:
+    """verl loads value models with flash_attention_2 only; without flash-attn they get sdpa."""
+    load = module.load_valuehead_model
+
+    def load_valuehead_model(path: str, dtype: Any, config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        if _flash_attn():
+            return load(path, dtype, config, trust_remote_code)
+        attention = getattr(config, "_attn_implementation", None) or "sdpa"
+        if attention.startswith("flash"):
+            attention = "sdpa"
+        return AutoModelForTokenClassification.from_pretrained(
+            path, dtype=dtype, config=config, attn_implementation=attention,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+
+    module.load_valuehead_model = load_valuehead_model
+
+
+def _fast_logprobs(module: Any) -> None:
+    """Without flash-attn verl loops over tokens in Python; chunks of rows cost a few kernels."""
+    import torch
+
+    def logprobs_from_logits_v2(logits: Any, labels: Any) -> Any:
+        shape = labels.shape
+        flat, ids = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+        # About 256 MB of float32 logits at a time.
+        rows = max(1, (1 << 26) // flat.shape[-1])
+        parts = [
+            -torch.nn.functional.cross_entropy(x.float(), y, reduction="none")
+            for x, y in zip(flat.split(rows), ids.split(rows), strict=True)
+        ]
+        return torch.cat(parts).reshape(shape) if parts else flat.new_zeros(shape)
+
+    if os.environ.get("AGENTR1_VERL_LOGPROBS") != "verl":  # to measure what it gains
+        module.logprobs_from_logits_v2 = logprobs_from_logits_v2
+
+
+_after = _AfterImport()
+sys.meta_path.insert(0, _after)
+_after.add("verl.trainer.ppo.v1.trainer_sync", _register_trainers)
+_after.add("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
+_after.add("verl.utils.model", _value_model_attention)
+_after.add("verl.utils.torch_functional", _fast_logprobs)
+if os.environ.get("VERL_PLATFORM") == "cpu":
+    from agentr1_train.verl.cpu import platform as _platform
+
+    _platform.install(_after.add)

@@ -1,0 +1,325 @@
+"""verl's V1 trainers with step-level rewards, estimators, losses and padding."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transfer_queue as tq
+import verl
+from omegaconf import OmegaConf, open_dict
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.distillation import is_distillation_enabled
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+from verl.trainer.ppo.v1 import trainer_base
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.seqlen_balancing import log_seqlen_unbalance
+from verl.workers.utils.padding import response_to_nested
+
+from agentr1_envs.transitions import write_transitions
+from agentr1_train.advantages import VALUE_ESTIMATORS, RewardScaler, compute_advantages
+from agentr1_train.balance import PADDING, plan, update_of
+from agentr1_train.losses import loss_weights
+from agentr1_train.verl import check_version
+from agentr1_train.verl.batch import step_rewards, to_rows, to_transitions
+from agentr1_train.verl.loss import VALUE_WEIGHTS, WEIGHTS, actor_loss, critic_loss
+from agentr1_train.verl.settings import make_advantage, make_loss
+
+check_version(verl.__version__)
+
+
+@contextlib.contextmanager
+def _overridden(config: Any, **values: Any) -> Iterator[None]:
+    """Set keys (``__`` for dots) of a configuration for a moment."""
+    keys = {name.replace("__", "."): value for name, value in values.items()}
+    before = {key: OmegaConf.select(config, key) for key in keys}
+    with open_dict(config):
+        for key, value in keys.items():
+            OmegaConf.update(config, key, value)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                OmegaConf.update(config, key, value)
+
+
+def _items(x: Any) -> list[Any]:
+    """A non-tensor column as a list."""
+    return [getattr(v, "data", v) for v in (x.tolist() if hasattr(x, "tolist") else x)]
+
+
+class StepLevel:
+    """Mixed into one of verl's trainers, before it."""
+
+    base_mode = "sync"
+
+    def __init__(self, config: Any) -> None:
+        if config.critic.enable is None:
+            with open_dict(config):
+                config.critic.enable = config.algorithm.adv_estimator in VALUE_ESTIMATORS
+        super().__init__(config)  # type: ignore[call-arg]
+
+    # ------------------------------------------------------------------ set-up
+    def _build_replay_buffer(self) -> Any:
+        own, actor = self.config.agentr1, self.config.actor_rollout_ref.actor
+        # verl compares its mode's name with "sync" in several places.
+        self.trainer_mode = self.base_mode
+        self.advantage = make_advantage(self.config)
+        self.loss = make_loss(self.config)
+        if self.advantage.needs_values and not self.use_critic:
+            raise ValueError(f"{self.advantage.estimator} needs a critic: set critic.enable=true")
+        if actor.get("shuffle") or self.config.critic.get("shuffle"):
+            raise ValueError("actor.shuffle, critic.shuffle: expected false, updates are planned")
+        if is_distillation_enabled(self.config.get("distillation")):
+            raise ValueError(
+                "distillation.enabled: verl asks its teacher for an episode's last row only; "
+                "the local back end distils all steps"
+            )
+        self.scaler = RewardScaler(self.advantage.gamma) if own.reward_scale == "pspo" else None
+        buffer = super()._build_replay_buffer()  # type: ignore[misc]
+        buffer.poll_interval = float(own.verl.poll_interval)
+        return buffer
+
+    def _setup(self) -> None:
+        super()._setup()  # type: ignore[misc]
+        self.actor_rollout_wg.set_loss_fn(partial(actor_loss, self.loss))
+        if self.use_critic:
+            clip = self.config.critic.cliprange_value
+            self.critic_wg.set_loss_fn(partial(critic_loss, clip))
+
+    def _updates(self, part: Any) -> int:
+        """Optimizer steps an iteration: prompts a batch over prompts an update."""
+        prompts = self.config.data.train_batch_size // self.parameter_sync_step
+        if prompts % part.ppo_mini_batch_size:
+            raise ValueError(
+                f"ppo_mini_batch_size: {part.ppo_mini_batch_size}, expected a divisor of the "
+                f"{prompts} prompts a batch"
+            )
+        return prompts // part.ppo_mini_batch_size
+
+    # ------------------------------------------------------------------ rewards and padding
+    def _balance_batch(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], logging_prefix: str = "global_seqlen",
+        keep_minibatch: bool = False,
+    ) -> KVBatchMeta:  # fmt: skip
+        """Write each step's own reward, then plan rows over ranks and updates with few paddings."""
+        began = time.perf_counter()
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id,
+            select_fields=["extra_fields", "response_mask"],
+        )  # fmt: skip
+        fields = [f["agentr1"] for f in _items(data["extra_fields"])]
+        lengths = data["response_mask"].offsets().diff().tolist()
+        scores = torch.nested.as_nested_tensor(step_rewards(fields, lengths), layout=torch.jagged)
+        tq.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id,
+            fields=TensorDict({"rm_scores": scores}, batch_size=len(batch)),
+        )  # fmt: skip
+        wg = self.actor_rollout_wg
+        if "actor" not in wg._dispatch_info:
+            wg._dispatch_info["actor"] = wg._query_dispatch_info("actor")
+        self.ranks = max(wg._dispatch_info["actor"]) + 1
+        updates = self._updates(self.config.actor_rollout_ref.actor)
+        if self.use_critic:
+            updates = math.lcm(updates, self._updates(self.config.critic))
+        n = len(batch)
+        tokens = [tag["seq_len"] for tag in batch.tags]
+        names: dict[str, int] = {}
+        episodes = [names.setdefault(k.rsplit("_", 1)[0], len(names)) for k in batch.keys]
+        order = plan(
+            tokens, episodes, self.ranks, updates,
+            whole_episodes=bool(self.config.agentr1.verl.whole_episodes),
+        )  # fmt: skip
+        if len(order) > n:  # to exactly that many rows: n modulo more than n is n
+            batch = upsample_batch_to_divisible_size(batch, len(order), self.tokenizer.eos_token_id)
+        free = iter(range(n, len(order)))
+        placed = [next(free) if i == PADDING else i for i in order]
+        batch.reorder(placed)
+        share = len(order) // self.ranks
+        lengths = [tag["seq_len"] for tag in batch.tags]
+        parts = [list(range(r * share, (r + 1) * share)) for r in range(self.ranks)]
+        metrics.update(log_seqlen_unbalance(lengths, parts, logging_prefix))
+        expected = self.config.data.train_batch_size // self.parameter_sync_step
+        expected *= self.config.actor_rollout_ref.rollout.n
+        metrics["agentr1/padding_rows"] = len(order) - n
+        metrics["agentr1/failed_episodes"] = expected - len(names)
+        self.adapter_seconds = time.perf_counter() - began
+        return batch
+
+    # ------------------------------------------------------------------ advantages
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's own method, with our estimators where it calls its own.
+
+        Its KL penalty, its rollout correction and its write-back stay.
+        """
+        began = time.perf_counter()
+        raw = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id,
+            select_fields=["extra_fields", "response_mask"],
+        )  # fmt: skip
+        fields = [(f or {}).get("agentr1", {}) for f in _items(raw["extra_fields"])]
+        made: dict[str, torch.Tensor] = {}
+
+        def estimate(data: Any, batch_keys: list[str], **_: Any) -> Any:
+            part = data.batch
+            logprobs = part.get("rollout_log_probs", part.get("old_log_probs"))
+            rows = to_rows(batch_keys, fields, part["response_mask"], logprobs)
+            rewards = self.scaler(rows) if self.scaler else None
+            paid = None
+            if self.config.algorithm.use_kl_in_reward:
+                paid = part["token_level_rewards"] - part["token_level_scores"]
+            result = compute_advantages(
+                rows, self.advantage, part.get("values"), rewards=rewards, token_rewards=paid
+            )
+            part["advantages"], part["returns"] = result.advantages, result.returns
+            made.update(self._weights(rows, result.value_mask, part.get("rollout_is_weights")))
+            metrics.update({f"agentr1/{k}": v for k, v in result.metrics.items()})
+            self._keep_for_tests(batch_keys, rows, part, result)
+            return data
+
+        replaced = trainer_base.compute_advantage_for_multi_trajectories
+        trainer_base.compute_advantage_for_multi_trajectories = estimate
+        try:
+            batch = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
+        finally:
+            trainer_base.compute_advantage_for_multi_trajectories = replaced
+        nested = {k: response_to_nested(v, raw["response_mask"]) for k, v in made.items()}
+        batch = tq.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id,
+            fields=TensorDict(nested, batch_size=len(batch)),
+        )  # fmt: skip
+        self.adapter_seconds += time.perf_counter() - began
+        return batch
+
+    def _weights(self, rows: Any, value_mask: Any, corrections: Any) -> dict[str, torch.Tensor]:
+        """Loss weights that sum to 1 in each update."""
+        weights = torch.zeros_like(rows.response_logprobs)
+        n = len(rows)
+
+        def per_update(part: Any) -> Iterator[torch.Tensor]:
+            updates = self._updates(part)
+            where = torch.tensor(update_of(n, self.ranks, updates))
+            yield from ((where == u).nonzero()[:, 0] for u in range(updates))
+
+        for index in per_update(self.config.actor_rollout_ref.actor):
+            weights[index] = loss_weights(rows.select(index), self.loss.loss_weight)
+        if corrections is not None:
+            weights = weights * corrections
+        made = {WEIGHTS: weights}
+        if self.use_critic:
+            made[VALUE_WEIGHTS] = value_mask.float()
+            for index in per_update(self.config.critic):
+                made[VALUE_WEIGHTS][index] /= value_mask[index].sum().clamp(min=1)
+        return made
+
+    def _keep_for_tests(self, keys: Any, rows: Any, part: Any, result: Any) -> None:
+        """Save what the estimator saw and gave, where the configuration asks for it."""
+        folder = self.config.agentr1.verl.debug_dir
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            tensors = {k: v for k, v in part.items() if isinstance(v, torch.Tensor)}
+            payload = {"keys": list(keys), "rows": rows, "batch": tensors, "result": result}
+            torch.save(payload, Path(folder) / f"advantage-{self.global_steps:05d}.pt")
+
+    # ------------------------------------------------------------------ updates
+    def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        rows = len(batch) // self._updates(self.config.critic)
+        with _overridden(
+            self.config, critic__ppo_mini_batch_size=rows, actor_rollout_ref__rollout__n=1
+        ):
+            return super()._update_critic(batch, metrics)  # type: ignore[misc]
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        rows = len(batch) // self._updates(self.config.actor_rollout_ref.actor)
+        with _overridden(
+            self.config,
+            actor_rollout_ref__actor__ppo_mini_batch_size=rows,
+            actor_rollout_ref__rollout__n=1,
+        ):
+            return super()._update_actor(batch, metrics)  # type: ignore[misc]
+
+    # ------------------------------------------------------------------ logs, dumps, checkpoints
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float],
+        global_steps: int, epoch: int,
+    ) -> None:  # fmt: skip
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)  # type: ignore[misc]
+        began = time.perf_counter()
+        keys = batch.keys
+        names = ["extra_fields", "data_source"]
+        if self.config.agentr1.verl.dump:
+            names += ["prompts", "responses", "response_mask", "rollout_log_probs", "advantages"]
+        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=names)
+        extra = _items(data["extra_fields"])
+        sources = _items(data["data_source"])
+        by_source: dict[str, dict[str, dict[str, float]]] = {}
+        for key, f, source in zip(keys, extra, sources, strict=True):
+            if not key.startswith("pad"):
+                session = by_source.setdefault(str(source), {})
+                session[key.rsplit("_", 1)[0]] = f["reward_extra_info"]
+        env_seconds = 0.0
+        for source, sessions in by_source.items():
+            infos = list(sessions.values())
+            env_seconds += sum(i["env_seconds"] for i in infos)
+            for name in infos[0]:
+                metrics[f"agentr1/{source}/{name}"] = float(np.mean([i[name] for i in infos]))
+        if self.config.agentr1.verl.dump:
+            columns = ("prompts", "responses", "response_mask", "rollout_log_probs", "advantages")
+            parts = [data[name].unbind() if name in data else [] for name in columns]
+            steps = to_transitions(keys, [f.get("agentr1", {}) for f in extra], *parts)
+            folder = Path(self.config.trainer.default_local_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            about = {"verl": verl.__version__, "seed": str(self.config.agentr1.seed)}
+            write_transitions(folder / f"transitions-{global_steps:05d}.parquet", steps, about)
+        self.adapter_seconds += time.perf_counter() - began
+        # Environments run inside the workers' event loops: side by side, one after another in each.
+        workers = self.config.actor_rollout_ref.rollout.agent.num_workers
+        share = (env_seconds / workers + self.adapter_seconds) / max(timing_raw["step"], 1e-9)
+        metrics["agentr1/env_seconds"] = env_seconds
+        metrics["agentr1/adapter_seconds"] = self.adapter_seconds
+        metrics["agentr1/env_and_adapter_share"] = share
+
+    def _save_checkpoint(self) -> None:
+        if self.scaler:  # before verl's own, which declares the checkpoint complete
+            folder = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "reward_scaler.json").write_text(json.dumps(self.scaler.state_dict()))
+        super()._save_checkpoint()  # type: ignore[misc]
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()  # type: ignore[misc]
+        root = Path(self.config.trainer.default_local_dir)
+        state = root / f"global_step_{self.global_steps}" / "reward_scaler.json"
+        if self.scaler and self.global_steps and state.is_file():
+            self.scaler.load_state_dict(json.loads(state.read_text()))
+
+
+@register_trainer("agentr1_sync")
+class Sync(StepLevel, PPOTrainerSync):
+    """Rollout and training in turns on the same devices."""
+
+
+@register_trainer("agentr1_colocate_async")
+class ColocateAsync(StepLevel, PPOTrainerColocateAsync):
+    """verl's colocate_async: long episodes go on while the next update runs."""
+
+    base_mode = "colocate_async"
+
+
+@register_trainer("agentr1_separate_async")
+class SeparateAsync(StepLevel, PPOTrainerSeparateAsync):
+    """verl's separate_async: rollout on devices of its own."""
+
+    base_mode = "separate_async"

@@ -1,0 +1,80 @@
+"""Between verl's rows and ours; runs without verl."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from agentr1_envs.transitions import Transition
+from agentr1_train.verl.batch import step_fields, step_rewards, to_rows, to_transitions
+
+
+def transition(episode: int, step: int, **kw: object) -> Transition:
+    return Transition(
+        episode_id=f"u-1_{episode}",
+        step=step,
+        task_id="t",
+        env_id="x",
+        observation=({"role": "user", "content": "多少?"},),
+        action="a",
+        feedback="f",
+        reward=0.5 * step,
+        anchor=f"s{step}",
+        prompt_ids=np.arange(4, dtype=np.int32),
+        response_ids=np.arange(2, dtype=np.int32),
+        response_logprobs=np.full(2, -0.5, np.float32),
+        **kw,  # type: ignore[arg-type]
+    )
+
+
+def test_rows_of_verl_become_rows_of_ours_and_back() -> None:
+    steps = [
+        transition(0, 0),
+        transition(0, 1, terminated=True, success=True, score=1.0, stop_reason="answer"),
+        transition(1, 0, truncated=True, next_prompt_ids=np.arange(5, dtype=np.int32)),
+    ]
+    fields = [step_fields(t, bootstrap=False, keep=True) for t in steps]
+    fields.append(step_fields(steps[2], bootstrap=True, keep=True))
+    fields.append(fields[0])  # verl's padding copies a row's fields
+    keys = ["u-1_0_0", "u-1_0_1", "u-1_1_0", "u-1_1_1", "pad0f_0_0"]
+    mask = torch.tensor([[1, 1], [1, 1], [1, 1], [0, 0], [0, 0]])
+    rows = to_rows(keys, fields, mask, torch.full((5, 2), -0.5))
+    assert rows.rewards.tolist() == [0, 0.5, 0, 0, 0]
+    assert rows.episode[0] == rows.episode[1] != rows.episode[2] == rows.episode[3]
+    assert rows.group.tolist() == [0, 0, 0, 0, -1]
+    assert rows.step.tolist()[:4] == [0, 1, 0, 1]
+    assert rows.terminated.tolist() == [False, True, False, False, False]
+    assert rows.truncated.tolist() == [False, False, True, False, False]
+    assert rows.bootstrap.tolist() == [False, False, False, True, False]
+    assert rows.padding.tolist() == [False] * 4 + [True]
+    assert rows.anchor[0] == rows.anchor[2] != rows.anchor[1]
+    assert rows.train_mask.sum().item() == 6
+    scores = step_rewards(fields[:3], [2, 2, 2])
+    assert [s.tolist() for s in scores] == [[0, 0], [0, 0.5], [0, 0]]
+
+    columns = (
+        [torch.arange(4)] * 5,
+        [torch.arange(2)] * 5,
+        list(mask),
+        [torch.full((2,), -0.5)] * 5,
+    )
+    back = to_transitions(keys, fields, *columns, [torch.ones(2)] * 5)
+    assert [t.advantage for t in back] == [1.0] * 3
+    for got, want in zip(back, steps, strict=True):
+        for name in ("step", "reward", "observation", "action", "feedback", "terminated",
+                     "truncated", "success", "score", "stop_reason", "anchor"):  # fmt: skip
+            assert getattr(got, name) == getattr(want, name), name
+        assert np.array_equal(got.response_ids, want.response_ids)
+        assert np.array_equal(got.prompt_ids, want.prompt_ids)
+    assert {t.episode_id for t in back} == {"u-1_0", "u-1_1"}
+
+
+def test_an_empty_reply_keeps_its_reward() -> None:
+    t = transition(0, 3)
+    rows = to_rows(
+        ["u_0_0"],
+        [step_fields(t, bootstrap=False, keep=False)],
+        torch.zeros(1, 1),
+        torch.zeros(1, 1),
+    )
+    assert rows.rewards.tolist() == [1.5] and not bool(rows.train_mask.any())
