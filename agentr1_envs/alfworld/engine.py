@@ -198,7 +198,11 @@ class StateEngine:
     # -- the state ---------------------------------------------------------------------------
 
     def state_key(self) -> str:
-        """Text that is equal for two moments of one game if and only if their states are."""
+        """Text that is equal for two moments of one game if and only if their states are.
+
+        Facts that can no longer show in any answer or command are not part of the state: where an
+        object was put matters to ``slice`` and, at spots with several receptacles, to ``look``.
+        """
         start = self.game.start_contents
         moved = [
             f"{r}:{','.join(map(str, now))}"
@@ -207,9 +211,25 @@ class StateEngine:
         ]
         flags = ",".join(map(str, self._flags))
         key = f"{self._location}/{self._held}/{self._opened}/{flags}/{' '.join(moved)}"
-        if self._places is not self.game.start_places or self._left:
-            key += f"/{sorted(self._places)}/{sorted(self._left)}"
+        if self._places is not self.game.start_places:
+            key += self._traces()
         return key
+
+    def _traces(self) -> str:
+        """What taking and putting left behind, as far as it can show."""
+        game = self.game
+        left = sorted(
+            pair
+            for pair in self._left
+            if len(game.receptacles_at.get(game.location_of[pair[1]], ())) > 1
+        )
+        shows = {(o, game.location_of[r]) for o, r in left}
+        placed = sorted(
+            pair
+            for pair in self._places ^ game.start_places
+            if pair in shows or game.sliceable_bits >> pair[0] & 1
+        )
+        return f"/{placed}/{left}" if placed or left else ""
 
     @property
     def location(self) -> int:

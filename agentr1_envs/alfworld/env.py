@@ -112,6 +112,12 @@ class ALFWorldEnv(TextTaskEnv):
         self._real_texts: tuple[str, str, str] | None = None
         self._paid = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if not isinstance(self._engine, StateEngine):  # the real engine lives in this process
+            state.update(_engine=None, _running=False)
+        return state
+
     # --- tasks -----------------------------------------------------------------------------------
 
     def _make_tasks(self, split: str) -> TaskSource:

@@ -10,6 +10,7 @@ solvable is kept if the scripted expert wins it, or if only the real engine coul
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -38,6 +39,7 @@ SPLIT_FOLDERS = {"train": "train", "validation": "valid_seen", "test": "valid_un
 #: Games of json_2.1.1 that ALFWorld plays.
 EXPECTED_COUNTS = {"train": 3553, "validation": 140, "test": 134}
 _SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false)')
+_TASK_TYPE = re.compile(rb'"task_type"\s*:\s*"(\w+)"')
 _SENTENCE = re.compile(r"Your task is to: (.*)\.\Z", re.S)
 
 
@@ -202,6 +204,11 @@ def _trajectory(path: Path) -> dict[str, Any]:
 
 def _task_type(path: Path) -> str:
     """From ``traj_data.json``; without one, from the folder's name."""
+    beside = path.with_name("traj_data.json")
+    # These files hold whole trajectories: they are not parsed for one word.
+    quick = _TASK_TYPE.search(beside.read_bytes()) if beside.is_file() else None
+    if quick is not None:
+        return quick.group(1).decode("ascii")
     found = _trajectory(path).get("task_type")
     if isinstance(found, str):
         return found
@@ -306,8 +313,9 @@ class OfficialTasks:
         if row is None:
             row = read_row(self._games[index], self.folder)
             self._rows[index] = row
-            while len(self._rows) > 128:
-                self._rows.popitem(last=False)
+            if len(self._rows) > 128:
+                with contextlib.suppress(KeyError):  # another thread emptied it first
+                    self._rows.popitem(last=False)
         return copy_json(row)
 
     def index(self, task_id: str) -> int:

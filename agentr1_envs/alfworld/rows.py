@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from typing import Any
 
@@ -17,6 +18,8 @@ from agentr1_envs.alfworld.compiler import cached_game, compile_game, keep_game
 from agentr1_envs.alfworld.game import CompiledGame
 from agentr1_envs.errors import TaskDataError
 
+# What TextWorld's grammar would not print as it stands.
+_SPECIAL = re.compile(r'[";|<>\[\]#{}\t\n\\]|//')
 _TEXTS = ("pddl_problem", "problem", "pddl_domain", "grammar", "logic", "goal")
 
 
@@ -58,8 +61,11 @@ def check_row(row: dict[str, Any]) -> None:
     if bool(row.get("pddl_domain")) != bool(row.get("grammar")):
         expected = "'pddl_domain' and 'grammar' together, or neither"
         raise TaskDataError("task", expected, task_id, "grammar", row.get("grammar"))
-    if not (row.get("goal") or row.get("grammar") or row.get("logic")):
-        raise TaskDataError("task", "the goal's sentence", task_id, "goal", row.get("goal"))
+    if not (row.get("grammar") or row.get("logic")):
+        goal = row.get("goal")
+        if not goal or not goal.strip() or _SPECIAL.search(goal):
+            expected = "the goal's sentence, without any of \" ; | < > [ ] # { } // and tabs"
+            raise TaskDataError("task", expected, task_id, "goal", goal)
 
 
 def row_texts(row: dict[str, Any]) -> tuple[str, str | None, str | None]:

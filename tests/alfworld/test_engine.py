@@ -176,7 +176,15 @@ def test_state_keys_are_equal_for_equal_states_only(flat):
     keys["held"] = flat.state_key()
     play(flat, "go to fridge 1", "open fridge 1", "close fridge 1", "go to desk 1")
     assert flat.state_key() == keys["held"]
-    assert len(set(keys.values())) == 3
+    play(flat, "move mug 2 to desk 1")
+    assert flat.state_key() == keys["desk"]
+    play(flat, "take mug 2 from desk 1", "move mug 2 to shelf 1", "take mug 2 from shelf 1")
+    keys["look now shows it"] = flat.state_key()
+    play(flat, "move mug 2 to desk 1", "go to fridge 1", "open fridge 1")
+    keys["fridge"] = flat.state_key()
+    play(flat, "take apple 1 from fridge 1", "move apple 1 to fridge 1")
+    keys["can be sliced now"] = flat.state_key()
+    assert len(set(keys.values())) == 6
 
 
 def test_goal_progress(flat):

@@ -222,6 +222,8 @@ def test_rows_from_files(tmp_path):
         ({"pddl_problem": None}, "pddl_problem"),
         ({"pddl_problem": 7}, "pddl_problem"),
         ({"goal": None}, "goal"),
+        ({"goal": 'put a "mug" in shelf'}, "goal"),
+        ({"goal": "put a mug; in shelf"}, "goal"),
         ({"pddl_domain": "(define)"}, "grammar"),
         ({"pddl_problem": "", "problem": "zzz"}, "packed"),
         ({"logic": "zzz"}, "logic"),
