@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from weakref import WeakValueDictionary
 
 from agentr1_envs.alfworld.game import CompiledGame, UnreachableGoal, entity_names
 from agentr1_envs.alfworld.goal import (
@@ -61,11 +59,6 @@ PREDICATES: dict[str, tuple[str, ...]] = {
     "issliced": ("object",),
 }
 Facts = dict[str, list[tuple[str, ...]]]
-
-_strong: OrderedDict[bytes, CompiledGame] = OrderedDict()
-_live: WeakValueDictionary[bytes, CompiledGame] = WeakValueDictionary()
-_lock = threading.Lock()
-STRONG_CACHE = 256
 
 
 def domain_hash(domain: str) -> str:
@@ -128,29 +121,6 @@ def compile_game(
     else:
         raise ValueError("a game needs either its goal or its own domain and grammar")
     return _Compiler(parse_problem(pddl_problem)).compile(wording, text)
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-def cached_game(key: str) -> CompiledGame | None:
-    """The game that was kept under `key`, if somebody plays it or did so lately."""
-    digest = _digest(key)
-    with _lock:
-        game = _live.get(digest)
-        if digest in _strong:
-            _strong.move_to_end(digest)
-        return game
-
-
-def keep_game(key: str, game: CompiledGame) -> None:
-    """Share a compiled game under `key`; idle ones are dropped after ``STRONG_CACHE`` others."""
-    digest = _digest(key)
-    with _lock:
-        _live[digest] = _strong[digest] = game
-        while len(_strong) > STRONG_CACHE:
-            _strong.popitem(last=False)
 
 
 class _Compiler:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from agentr1_envs.alfworld.game import CompiledGame
 from agentr1_envs.alfworld.goal import CLEAN, COOL, HOT, ON, SLICED, TOGGLED, Case
+from agentr1_envs.alfworld.speech import Speech
 
 NOTHING = "Nothing happens."
 
@@ -49,35 +50,8 @@ _CHANGES = {
     _SLICE: frozenset({"issliced"}),
 }
 
-# examineObject.feedback: (clean, hot, cool, sliced) -> alternative, first match as in the grammar.
-_EXAMINE_CASES = (
-    (("clean", "hot", "sliced"), 1),
-    (("clean", "cool", "sliced"), 2),
-    (("clean", "sliced"), 3),
-    (("hot", "sliced"), 4),
-    (("cool", "sliced"), 5),
-    (("clean", "hot"), 6),
-    (("clean", "cool"), 7),
-    (("hot",), 8),
-    (("clean",), 9),
-    (("cool",), 10),
-)
 
-
-def _examine_table() -> tuple[int, ...]:
-    """Index clean + 2 hot + 4 cool + 8 sliced -> alternative, 0 where none applies."""
-    names = ("clean", "hot", "cool", "sliced")
-    table = []
-    for bits in range(16):
-        holds = {n for i, n in enumerate(names) if bits >> i & 1}
-        table.append(next((alt for need, alt in _EXAMINE_CASES if holds.issuperset(need)), 0))
-    return tuple(table)
-
-
-_EXAMINE = _examine_table()
-
-
-class StateEngine:
+class StateEngine(Speech):
     """One playthrough of a compiled game.
 
     Instances are independent (any number of threads may each use their own); the game is shared.
@@ -136,26 +110,9 @@ class StateEngine:
     def reset(self) -> str:
         """Start over; returns the introduction with the goal."""
         self._restart()
-        game = self.game
-        if not game.intro:
-            say = game.wording.say
-            at = game.receptacles_at.get(self._location)
-            if at:
-                text = self._look()
-            else:
-                names = [
-                    say["overview(r)"][0] % ("a", name)
-                    for r, name in enumerate(game.receptacles)
-                    if game.location_of[r] != -1
-                ]
-                listed = (
-                    say["list_appliances"][0] % self._list(names)
-                    if names
-                    else say["list_appliances"][1]
-                )
-                text = say["look.feedback"][1] % listed
-            game.intro = say["intro"][0] % (text, game.goal_text)
-        return game.intro
+        if not self.game.intro:
+            self.game.intro = self._introduction()
+        return self.game.intro
 
     def step(self, command: str) -> str:
         """Carry out a command; returns what the engine says."""
@@ -425,78 +382,13 @@ class StateEngine:
             self.won = self._goal_holds()
         return said
 
-    # -- words -------------------------------------------------------------------------------
-
     def _observe(self, kind: int, o: int, r: int) -> str:
-        say = self.game.wording.say
         if kind == _EXAMINE_RECEPTACLE:
             return self._examine_receptacle(r)
         if kind == _LOOK:
             return self._look()
-        if kind == _HELP:
-            return say["help.feedback"][0]
         if kind == _EXAMINE_OBJECT:
             return self._examine_object(o)
-        texts = say["inventory.feedback"]
-        if self._held < 0:
-            return texts[1]
-        return texts[0] % self._list(["a " + self.game.objects[self._held]])
-
-    def _list(self, items: list[str]) -> str:
-        say = self.game.wording.say
-        if not items:
-            return say["list_empty"][0]
-        if len(items) == 1:
-            return items[0]
-        first = say["list_separator"][0].join(items[:-1])
-        return first + say["list_last_separator"][0] + items[-1]
-
-    def _examine_receptacle(self, r: int) -> str:
-        game = self.game
-        texts = game.wording.say["examineReceptacle.feedback"]
-        if self.game.openable_bits >> r & 1:
-            if not self._opened >> r & 1:
-                return texts[1] % game.receptacles[r]
-            text = texts[0]
-        else:
-            text = texts[2]
-        names = game.objects
-        listed = self._list(["a " + names[o] for o in self._contents[r]])
-        return text % (game.receptacles[r], listed)
-
-    def _examine_object(self, o: int) -> str:
-        game = self.game
-        texts = game.wording.say["examineObject.feedback"]
-        name = game.objects[o]
-        if o in game.inner:
-            return texts[0] % (name, self._list(["a " + game.objects[i] for i in game.inner[o]]))
-        clean, hot, cool, sliced, toggled, _ = (word >> o & 1 for word in self._flags)
-        alternative = _EXAMINE[clean | hot << 1 | cool << 2 | sliced << 3]
-        if not alternative:
-            if game.toggleable_bits >> o & toggled:
-                alternative = 11
-            elif game.sliceable_bits >> o & sliced:
-                alternative = 13
-            else:
-                alternative = 14
-        return texts[alternative] % name
-
-    def _look(self) -> str:
-        game = self.game
-        say = game.wording.say
-        here = game.receptacles_at.get(self._location)
-        if not here:
-            return say["look.feedback"][1] % say["list_appliances"][1]
-        facing = say["look-variations"][0] % self._list([game.receptacles[r] for r in here])
-        floor = [
-            say["overview(o)"][0] % ("a", game.objects[o])
-            for o, place in sorted(self._places)
-            if place == self._location
-            for r in here
-            if (o, r) in self._left
-        ]
-        texts = say["list_objects_on_the_floor"]
-        return say["look.feedback"][0] % (
-            facing,
-            texts[0] % self._list(floor) if floor else texts[1],
-        )
+        if kind == _HELP:
+            return self.game.wording.say["help.feedback"][0]
+        return self._inventory()

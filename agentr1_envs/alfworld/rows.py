@@ -9,18 +9,28 @@ and speaks as ALFWorld 0.4 does.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
+import threading
 import zlib
+from collections import OrderedDict
 from typing import Any
+from weakref import WeakValueDictionary
 
-from agentr1_envs.alfworld.compiler import cached_game, compile_game, keep_game
+from agentr1_envs.alfworld.compiler import compile_game
 from agentr1_envs.alfworld.game import CompiledGame
 from agentr1_envs.errors import TaskDataError
 
 # What TextWorld's grammar would not print as it stands.
 _SPECIAL = re.compile(r'[";|<>\[\]#{}\t\n\\]|//')
 _TEXTS = ("pddl_problem", "problem", "pddl_domain", "grammar", "logic", "goal")
+
+
+_strong: OrderedDict[bytes, CompiledGame] = OrderedDict()
+_live: WeakValueDictionary[bytes, CompiledGame] = WeakValueDictionary()
+_lock = threading.Lock()
+STRONG_CACHE = 256
 
 
 def pack(text: str) -> str:
@@ -93,6 +103,29 @@ def row_texts(row: dict[str, Any]) -> tuple[str, str | None, str | None]:
     return problem, domain or None, grammar or None
 
 
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _cached(key: str) -> CompiledGame | None:
+    """The game that was kept under `key`, if somebody plays it or did so lately."""
+    digest = _digest(key)
+    with _lock:
+        game = _live.get(digest)
+        if digest in _strong:
+            _strong.move_to_end(digest)
+        return game
+
+
+def _keep(key: str, game: CompiledGame) -> None:
+    """Share a compiled game under `key`; idle ones are dropped after ``STRONG_CACHE`` others."""
+    digest = _digest(key)
+    with _lock:
+        _live[digest] = _strong[digest] = game
+        while len(_strong) > STRONG_CACHE:
+            _strong.popitem(last=False)
+
+
 def game_of(row: dict[str, Any]) -> CompiledGame:
     """The compiled game of a row.
 
@@ -102,12 +135,12 @@ def game_of(row: dict[str, Any]) -> CompiledGame:
         UnreachableGoal: nothing can reach the goal.
     """
     key = "\0".join(row.get(field) or "" for field in _TEXTS)
-    game = cached_game(key)
+    game = _cached(key)
     if game is None:
         problem, domain, grammar = row_texts(row)
         if grammar is None:
             game = compile_game(problem, goal=row["goal"])
         else:
             game = compile_game(problem, domain=domain, grammar=grammar)
-        keep_game(key, game)
+        _keep(key, game)
     return game
