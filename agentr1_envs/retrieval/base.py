@@ -71,6 +71,11 @@ def check_query(query: str, k: int) -> None:
         raise QueryError(f"k is the number of passages wanted, at least 1; got {k!r}")
 
 
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which no encoding takes, replaced by `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def allowed_mask(allow: Any, documents: int) -> npt.NDArray[np.bool_]:
     """Any form of `Allow` as a boolean mask [documents].
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EnvironmentFault
-from .base import Passage, QueryError, Retriever, check_query
+from .base import Passage, QueryError, Retriever, check_query, encodable
 
 if TYPE_CHECKING:
     import httpx
@@ -51,6 +52,8 @@ class RetrievalClient(Retriever):
         self.url, self.timeout, self.retries = url.rstrip("/"), timeout, retries
         self.batch, self.trust_env = batch, trust_env
         self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        if self._token and not self._token.isprintable():
+            raise ValueError("the token has characters that no header takes")
         self._setup()
 
     def _setup(self) -> None:
@@ -72,7 +75,7 @@ class RetrievalClient(Retriever):
             check_query(query, k)
         found: list[list[Passage]] = []
         for first in range(0, len(queries), self.batch):
-            part = list(queries[first : first + self.batch])
+            part = [encodable(query) for query in queries[first : first + self.batch]]
             answer = self._ask("POST", "/search", {"queries": part, "k": k})
             found += self._passages(answer, len(part))
         return found
@@ -96,7 +99,7 @@ class RetrievalClient(Retriever):
 
         with self._lock:
             if self._open is None or self._open[0] != os.getpid():
-                headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+                headers = {"Authorization": f"Bearer {self._token}".encode()} if self._token else {}
                 client = httpx.Client(base_url=self.url, headers=headers, trust_env=self.trust_env)
                 self._open = (os.getpid(), client)
             return self._open[1]
@@ -117,8 +120,6 @@ class RetrievalClient(Retriever):
             else:
                 if status == 200:
                     try:
-                        import json
-
                         return json.loads(content)
                     except ValueError:
                         raise self._fault(f"answered no JSON: {content[:80]!r}") from None
@@ -179,8 +180,6 @@ class RetrievalClient(Retriever):
 
 
 def _message(content: bytes) -> str:
-    import json
-
     try:
         return str(json.loads(content)["error"])[:300]
     except (ValueError, KeyError, TypeError):

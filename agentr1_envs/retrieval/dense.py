@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import store
-from .base import Allow, Passage, Retriever, allowed_mask, check_query
+from .base import Allow, Passage, Retriever, allowed_mask, check_query, encodable
 from .documents import (
     Chunk,
     Row,
@@ -211,7 +211,7 @@ class DenseIndex(Retriever):
         asked = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Passage]] = [[] for _ in queries]
         if asked:
-            vectors = self.encoder.encode([queries[i] for i in asked], query=True)
+            vectors = self.encoder.encode([encodable(queries[i]) for i in asked], query=True)
             mask = None if allow is None else allowed_mask(allow, self.documents)
             k = min(k, self.documents)
             for i, (numbers, scores) in zip(asked, self._top(vectors, k, mask), strict=True):
@@ -272,4 +272,4 @@ def _encoder(encoder: Encoder | str | os.PathLike[str]) -> Encoder:
 
 
 def _encode(chunk: Chunk, encoder: Encoder) -> npt.NDArray[np.float32]:
-    return encoder.encode(list(split_indexed(*chunk.indexed())), query=False)
+    return encoder.encode(list(map(encodable, split_indexed(*chunk.indexed()))), query=False)

@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
 
 from .base import MAX_QUERY_CHARS, QueryError, Retriever
@@ -86,7 +86,7 @@ def create_app(
         if token is None:
             return
         given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {token}".encode()):
             raise _Refused(401, "the token is missing or wrong (Authorization: Bearer TOKEN)")
 
     async def read_body(request: Request) -> bytes:
@@ -133,8 +133,6 @@ def create_app(
             content = await asyncio.wait_for(asyncio.wrap_future(work), limits.seconds)
         except TimeoutError:
             raise _Refused(504, f"the search took more than {limits.seconds:g} s") from None
-        from fastapi import Response
-
         return Response(content, media_type="application/json")
 
     @app.get("/health")
@@ -165,8 +163,6 @@ def create_app(
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "body"
         return failed(422, f"{where}: {first['msg']}")
-
-    from pydantic import ValidationError
 
     app.add_exception_handler(ValidationError, malformed)
     app.add_exception_handler(RequestValidationError, malformed)

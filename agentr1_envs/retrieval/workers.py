@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -107,7 +108,8 @@ class Analysers:
                 self._pool.shutdown()
             for child in self._children:
                 if child.stdin is not None:
-                    child.stdin.close()
+                    with suppress(OSError):  # what was not written to a child that is gone
+                        child.stdin.close()
                 child.wait()
                 if child.stdout is not None:
                     child.stdout.close()
