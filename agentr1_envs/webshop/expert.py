@@ -7,6 +7,7 @@ how far simple reading goes.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentr1_envs.webshop import pages
@@ -14,7 +15,9 @@ from agentr1_envs.webshop.reward import matches, normalize_color
 
 _PRICE = re.compile(r",? and price lower than ([\d.]+) dollars")
 _WORD = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
-_TAG_PRICE = re.compile(r"^\$([\d.]+)(?: to \$([\d.]+))?$")
+_TAG_PRICE = re.compile(r"^\$([\d.]+)(?: to \$[\d.]+)?$")
+_CARD = re.compile(r"^\[\*?([A-Za-z0-9]+)\] (.*?) \$([\d.]+)(?: to \$[\d.]+)?$")
+_BUTTONS = {pages.SEARCH, pages.BACK, pages.PREV, pages.NEXT, pages.BUY, *pages.SUB_PAGES}
 _BUTTON = re.compile(r"^ {0,2}\[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]$")
 _FILLERS = """
 i am looking for need find me a an the to that is with and in buy would like want please show some
@@ -110,57 +113,49 @@ class Expert:
 
 
 class Observer:
-    """Reads the pages (``text_rich``) and nothing else: searches the instruction's words, takes the
-    affordable result whose title shares most of them, clicks the options it names, and buys."""
+    """Reads the pages and nothing else: searches the instruction's words, takes the affordable
+    result whose title shares most of them, clicks the options it names, and buys.
+
+    Raises:
+        ValueError: The environment's observation is ``text``, which does not tell what is a button.
+    """
 
     def __init__(self, env: Any) -> None:
         mode = getattr(env.unwrapped, "observation", "text_rich")
-        if mode != "text_rich":
-            raise ValueError(f"the observer reads observation='text_rich', not {mode!r}")
+        if mode not in _READERS:
+            raise ValueError(f"the observer reads observation={sorted(_READERS)}, not {mode!r}")
+        self._read = _READERS[mode]
         self._format = env.unwrapped.format_action
 
     def reset(self, observation: str, info: dict[str, Any]) -> None:
         """A new episode."""
         self.text, self.cap = _instruction(observation)
         self.words = [w for w in _WORD.findall(self.text.lower()) if w not in _COMMON]
-        self.candidates: list[str] = []
-        self.best: tuple[float, str] | None = None
-        self.looked: set[str] = set()
         self.clicked: set[str] = set()
 
     def act(self, observation: str, info: dict[str, Any]) -> str:
         """The next action."""
-        return self._format(self._command(observation))
+        return self._format(self._command(self._read(observation)))
 
-    def _command(self, observation: str) -> str:
-        lines = observation.splitlines()
-        buttons = [m.group(1) for m in map(_BUTTON.match, lines) if m]
-        if pages.SEARCH in buttons:
+    def _command(self, page: _Page) -> str:
+        if pages.SEARCH in page.buttons:
             return f"search[{' '.join(self.words) or self.text}]"
-        if any(line.startswith("Page ") for line in lines):
-            return self._choose(lines)
-        if pages.BUY in buttons:
-            return self._configure(lines, buttons)
-        return "click[< prev]" if pages.PREV in buttons else "click[back to search]"
+        if pages.BUY in page.buttons:
+            return self._configure(page.options)
+        if page.cards:
+            return self._choose(page.cards)
+        return "click[< prev]" if pages.PREV in page.buttons else "click[back to search]"
 
-    def _choose(self, lines: list[str]) -> str:
-        best, best_score = None, -1.0
-        for place, line in enumerate(lines[:-2]):
-            match, tag = _BUTTON.match(line), _TAG_PRICE.match(lines[place + 2])
-            if not match or not tag:
-                continue
-            title = set(_WORD.findall(lines[place + 1].lower()))
-            score = sum(word in title for word in self.words) + 0.5 / (1 + place)
-            if float(tag.group(1)) > self.cap:
-                score -= 100
-            if best is None or score > best_score:
-                best, best_score = match.group(1), score
-        if best is None:
-            return "click[back to search]"
-        return f"click[{best}]"
+    def _choose(self, cards: list[tuple[str, str, float]]) -> str:
+        def value(place: int) -> float:
+            _, title, price = cards[place]
+            words = set(_WORD.findall(title.lower()))
+            shared = sum(word in words for word in self.words)
+            return shared + 0.5 / (1 + place) - (100 if price > self.cap else 0)
 
-    def _configure(self, lines: list[str], buttons: list[str]) -> str:
-        options = [m.group(1) for line in lines if line.startswith("  [") and (m := _match(line))]
+        return f"click[{cards[max(range(len(cards)), key=value)][0]}]"
+
+    def _configure(self, options: list[str]) -> str:
         lowered = f" {' '.join(_WORD.findall(self.text.lower()))} "
         named = [o for o in options if f" {' '.join(_WORD.findall(o.lower()))} " in lowered]
         for option in sorted(named, key=len, reverse=True):
@@ -171,8 +166,48 @@ class Observer:
         return f"click[{pages.BUY}]"
 
 
-def _match(line: str) -> re.Match[str] | None:
-    return _BUTTON.match(line)
+@dataclass
+class _Page:
+    """What can be told apart on a page: buttons, option labels, (ASIN, title, lowest price)."""
+
+    buttons: set[str] = field(default_factory=set)
+    options: list[str] = field(default_factory=list)
+    cards: list[tuple[str, str, float]] = field(default_factory=list)
+
+
+def _read_rich(observation: str) -> _Page:
+    page, lines = _Page(), observation.splitlines()
+    for place, line in enumerate(lines):
+        match = _BUTTON.match(line)
+        if match is None:
+            continue
+        if line.startswith("  "):
+            page.options.append(match.group(1))
+            continue
+        price = _TAG_PRICE.match(lines[place + 2]) if place + 2 < len(lines) else None
+        if price and not lines[place - 1]:
+            page.cards.append((match.group(1), lines[place + 1], float(price.group(1))))
+        else:
+            page.buttons.add(match.group(1))
+    return page
+
+
+def _read_compact(observation: str) -> _Page:
+    page = _Page()
+    for line in observation.splitlines():
+        card = _CARD.match(line)
+        if card:
+            page.cards.append((card.group(1), card.group(2), float(card.group(3))))
+        elif line.startswith("[") and line.endswith("]"):
+            for text in line[1:-1].split("] ["):
+                if text in _BUTTONS:
+                    page.buttons.add(text)
+                else:
+                    page.options.append(text.removeprefix("*"))
+    return page
+
+
+_READERS = {"text_rich": _read_rich, "compact": _read_compact}
 
 
 def _instruction(observation: str) -> tuple[str, float]:

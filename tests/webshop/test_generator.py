@@ -62,6 +62,14 @@ def test_the_observer_is_good_but_not_perfect() -> None:
         Observer(WebShopEnv(observation="text"))
 
 
+def test_the_observer_reads_the_compact_view_as_well() -> None:
+    rich = WebShopEnv(split="test")
+    roomy = WebShopEnv(split="test", observation="compact", observation_chars=10_000)
+    assert run(roomy, Observer(roomy), 80) == run(rich, Observer(rich), 80)
+    tight = WebShopEnv(split="test", observation="compact", observation_chars=700)
+    assert np.mean(run(tight, Observer(tight), 80)) > 0.4
+
+
 class Careless:
     """Buys the first result as it is."""
 
