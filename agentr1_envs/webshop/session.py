@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from dataclasses import dataclass
 from agentr1_envs.webshop import pages
 from agentr1_envs.webshop.catalog import SEARCH_RESULTS, Catalog, Product
 
-ACTION = re.compile(r"(.+)\[(.*)\]")
-_EXACT = re.compile(r"(.+)\[(.+)\]")
 BASE_URL = "http://127.0.0.1:3000"
 PAGES = ("search", "results", "item", "sub", "done")
 _BUTTON_TEXTS = [t.lower() for t in (pages.BACK, pages.PREV, pages.BUY, *pages.SUB_PAGES)]
@@ -55,10 +52,13 @@ def parse_action(action: str, *, exact: bool = False) -> tuple[str, str] | None:
     The match starts at the beginning and is greedy; what follows the last bracket is ignored; the
     argument is lower-cased.
     """
-    match = _EXACT.match(action) if exact else ACTION.match(action.strip())
-    if match is None:
+    # What the pattern (.+)\[(.+)\] matches, in linear time whatever the action holds.
+    line = (action if exact else action.strip()).partition("\n")[0]
+    close = line.rfind("]")
+    start = line.rfind("[", 1, max(close - exact, 0))
+    if start < 0:
         return None
-    name, argument = match.group(1), match.group(2).lower()
+    name, argument = line[:start], line[start + 1 : close].lower()
     if not exact:
         name, argument = name.strip().lower(), argument.strip()
     return (name, argument) if name in ("search", "click") else None

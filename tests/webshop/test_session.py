@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentr1_envs.webshop import pages
 from agentr1_envs.webshop.catalog import Catalog
@@ -57,6 +60,28 @@ def at_item(shop: Catalog, query: str, asin: str, **kwargs: Any) -> ShopSession:
 def test_parse_action(text: str, loose: Any, exact: Any) -> None:
     assert parse_action(text) == loose
     assert parse_action(text, exact=True) == exact
+
+
+@given(st.sampled_from(["search", "click", "a", " ", ""]), st.text("ab[] \n\rA", max_size=12))
+@settings(max_examples=400)
+def test_the_published_pattern(name: str, rest: str) -> None:
+    action = name + rest
+    match = re.match(r"(.+)\[(.+)\]", action)
+    wanted = None
+    if match and match.group(1) in ("search", "click"):
+        wanted = (match.group(1), match.group(2).lower())
+    assert parse_action(action, exact=True) == wanted
+
+
+def test_long_replies_are_read_in_linear_time() -> None:
+    for text in (
+        "[" * 1_000_000,
+        "]" * 1_000_000,
+        "search[" * 150_000,
+        "[]" * 500_000,
+        "x" * 10**6,
+    ):
+        assert parse_action(text) is None and parse_action(text, exact=True) is None
 
 
 def test_search_only_where_there_is_a_bar(shop: Catalog) -> None:
