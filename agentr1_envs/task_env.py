@@ -174,6 +174,11 @@ class TextTaskEnv(gym.Env[str, str]):
             state["_task_source"] = None
         return state
 
+    @property
+    def blocking(self) -> bool:
+        """Whether this object's steps may wait (network, a model): rollouts then thread them."""
+        return False
+
     # --- tasks -----------------------------------------------------------------------------------
 
     @property

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
 from agentr1_envs.hotpotqa.tasks import check_levels, check_task, embedded_tasks, is_embedded
+from agentr1_envs.hotpotqa.tools import bound, lookup_tool, search_tool
 from agentr1_envs.retrieval import Passage, QueryError
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
@@ -190,6 +189,12 @@ class HotpotQAEnv(ToolEnv):
                 self._retriever = corpus.embedded()
         return self._retriever
 
+    @property
+    def blocking(self) -> bool:
+        """Whether a search waits for a server or an encoder."""
+        served = isinstance(self._corpus, str) and self._corpus.startswith(("http://", "https://"))
+        return served or self._retriever_name != "bm25"
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if self._retriever is not self._corpus:
@@ -279,9 +284,9 @@ class HotpotQAEnv(ToolEnv):
 
     def _make_tools(self) -> list[Tool]:
         room = self.top_k * (self.max_passage_chars + 400)
-        tools = [_bound(_search_tool(), self._search, room)]
+        tools = [bound(search_tool(), self._search, room)]
         if self.lookup:
-            tools.append(_bound(_lookup_tool(), self._lookup, room))
+            tools.append(bound(lookup_tool(), self._lookup, room))
         return tools
 
     def _search(self, query: str) -> str:
@@ -363,36 +368,3 @@ class HotpotQAEnv(ToolEnv):
     def task_text(self) -> str:
         """The question."""
         return f"Question: {self.task['question']}"
-
-
-def _bound(template: Tool, function: Any, max_output: int) -> Tool:
-    """The template with a method of one environment: building a schema costs a millisecond."""
-    tool = copy.copy(template)
-    tool.function, tool.max_output = function, max_output
-    return tool
-
-
-@lru_cache(maxsize=1)
-def _search_tool() -> Tool:
-    def search(query: str) -> str:
-        """Search the collection and return the passages that match the query best.
-
-        Args:
-            query: What to look for: names and key words work best.
-        """
-        raise NotImplementedError
-
-    return Tool(search)
-
-
-@lru_cache(maxsize=1)
-def _lookup_tool() -> Tool:
-    def lookup(title: str) -> str:
-        """Return the passage with exactly this title.
-
-        Args:
-            title: The title as a search result shows it.
-        """
-        raise NotImplementedError
-
-    return Tool(lookup)

@@ -229,6 +229,12 @@ def test_facts_are_optional() -> None:
     assert reward == 1.0 and "support_recall" not in info["metrics"]
 
 
+def test_only_a_served_or_encoded_corpus_blocks() -> None:
+    assert not HotpotQAEnv().blocking and not small().blocking
+    assert HotpotQAEnv(corpus="http://127.0.0.1:1").blocking
+    assert HotpotQAEnv(corpus="c.jsonl", retriever="hybrid", encoder="x").blocking
+
+
 def test_levels() -> None:
     env = HotpotQAEnv(levels="easy", split="test")
     assert len(env.tasks) == 450
