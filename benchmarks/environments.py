@@ -140,13 +140,14 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown ids {unknown}: {list(ENVS)} exist")
     ids = args.ids or [key for key, entry in ENVS.items() if args.policy in entry.experts]
-    console, results = Console(), []
+    # A file or pipe has no width of its own; the table needs more than the usual 80.
+    console, results = Console(width=None if sys.stdout.isatty() else 120), []
     table = Table(title=f"{args.episodes} episodes of the policy {args.policy!r}")
     table.add_column("id", no_wrap=True)
     for column in ("success", "steps", "steps/CPU s", "steps/s", "resets/CPU s"):
         table.add_column(column, justify="right")
     table.add_column("import CPU s", justify="right")
-    table.add_column("first reset CPU s", justify="right")
+    table.add_column("1st reset CPU s", justify="right")
     for env_id in ids:
         try:
             figures = measure(env_id, args.policy, args.episodes, args.repeats)

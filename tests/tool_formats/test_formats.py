@@ -303,6 +303,26 @@ def test_text_of_channels_and_invented_observations() -> None:
     assert get_format("react").parse("Final Answer: #### 3\nObservation: 4").text.endswith("#### 3")
 
 
+def test_what_the_harmony_library_writes() -> None:
+    """Texts that openai-harmony 0.0.8 rendered; it read `render`'s output back to equal calls."""
+    parse = get_format("harmony").parse
+    call = (
+        "<|start|>assistant to=functions.calculator<|channel|>commentary <|constrain|>json"
+        '<|message|>{"expression": "3*4"}<|call|>'
+    )
+    assert parse(call).calls == [CALL] and parse(call).text == ""
+    assert parse(call.removeprefix("<|start|>assistant")).calls == [CALL]
+    nested = (
+        " to=functions.a_b<|channel|>commentary <|constrain|>json<|message|>"
+        '{"x": [1, {"k": "\\u6570 \\ud83d\\ude42 <|call|> \\n\\"q\\""}], "y": null}<|call|>'
+    )
+    assert parse(nested).calls == [
+        ToolCall("a_b", {"x": [1, {"k": '数 🙂 <|call|> \n"q"'}], "y": None})
+    ]
+    final = "<|start|>assistant<|channel|>final<|message|>#### 42<|end|>"
+    assert parse(final) == ParsedReply("#### 42")
+
+
 MARKS = [
     "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=e>", "</parameter>",
     "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "Action:", "Action Input:", "Observation:", "\n",
