@@ -8,7 +8,6 @@ built beside its place and renamed when complete.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import math
@@ -26,7 +25,8 @@ import numpy as np
 
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.webshop import goals as goal_files
-from agentr1_envs.webshop.catalog import FIELDS, FILES, FORMAT, VERSION, Catalog
+from agentr1_envs.webshop.catalog import FIELDS, FILES, FORMAT, VERSION
+from agentr1_envs.webshop.folders import check_target, is_usable, remove_stale, replace
 from agentr1_envs.webshop.nouns import MODEL_SHA256, NounFinder
 from agentr1_envs.webshop.official import RawProduct, Report, parse_product, text_list
 
@@ -127,78 +127,16 @@ def build_catalog(
     target = Path(out)
     check_target(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(target)
+    remove_stale(target)
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     partial.mkdir()
     try:
         meta = _Build(partial, source, seed, workers, progress or (lambda *_: None)).run()
         if not (keep_equal and is_usable(target, meta["key"])):
-            _replace(partial, target)
+            replace(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return meta
-
-
-def check_target(target: Path) -> None:
-    """Refuse to replace anything that is no catalog."""
-    if target.is_dir() and any(target.iterdir()) and not _is_catalog(target):
-        raise TaskDataError(str(target), "an empty folder, a catalog to replace or a new path")
-    if target.exists() and not target.is_dir():
-        raise TaskDataError(str(target), "a folder, or a path where one can be made")
-
-
-def is_usable(path: Path, key: str) -> bool:
-    """Whether `path` is an undamaged catalog that was made of the source with this key."""
-    try:
-        return Catalog(path).check().hash == key
-    except EnvironmentFault:
-        return False
-
-
-def _is_catalog(path: Path) -> bool:
-    try:
-        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(meta, dict) and meta.get("format") == FORMAT
-
-
-def _remove_stale(target: Path) -> None:
-    """Clear up what killed conversions left; a living one's folders are let alone."""
-    for path in target.parent.glob(f".{target.name}.*-*"):
-        kind, _, pid = path.name.removeprefix(f".{target.name}.").rpartition("-")
-        if kind not in ("partial", "old") or not pid.isdigit() or _alive(int(pid)):
-            continue
-        if kind == "old" and not target.exists():
-            os.replace(path, target)  # it was killed between the two steps of _replace
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _replace(partial: Path, target: Path) -> None:
-    """Put the finished folder in its place; of two that finish at once, the later one stays."""
-    for _ in range(100):
-        try:
-            os.replace(partial, target)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        old = target.with_name(f".{target.name}.old-{os.getpid()}")
-        with contextlib.suppress(FileNotFoundError):  # another process moved it away first
-            os.replace(target, old)
-        shutil.rmtree(old, ignore_errors=True)
-    raise EnvironmentFault(f"{target} is being replaced by other processes all the time")
 
 
 class _Build:

@@ -40,7 +40,8 @@ def embedded_catalog(size: int = DEFAULT_SIZE, seed: int = 0) -> Catalog:
 
 
 def _find_or_make(generator: Generator) -> Path:
-    from agentr1_envs.webshop.convert import DEFAULT_SEED, build_catalog, is_usable, source_key
+    from agentr1_envs.webshop.convert import DEFAULT_SEED, build_catalog, source_key
+    from agentr1_envs.webshop.folders import is_usable
 
     key = source_key({**generator.key, "seed": DEFAULT_SEED})
     name = f"generated-{generator.size}-{key[:16]}"

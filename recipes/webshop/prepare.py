@@ -22,6 +22,7 @@ from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_files import verl_row, write_rows
 from agentr1_envs.webshop import convert, files, nouns
 from agentr1_envs.webshop.catalog import GOAL_KINDS, open_catalog
+from agentr1_envs.webshop.folders import check_target, is_usable
 from agentr1_envs.webshop.generator import DEFAULT_SIZE, Generator
 from agentr1_envs.webshop.goals import SPLITS, leaks
 from agentr1_envs.webshop.official import REASONS
@@ -87,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
         if getattr(args, name) < least:
             raise TaskDataError(f"--{name}", f"at least {least}", value=getattr(args, name))
     target = Path(args.output_dir)
-    convert.check_target(target)
+    check_target(target)
     began = time.monotonic()
     with progress_bars() as progress:
         if args.dataset_mode == "generated":
@@ -141,7 +142,7 @@ def _published(args: argparse.Namespace, target: Path, progress: convert.Progres
 
 
 def _is_current(target: Path, key: dict[str, Any], seed: int) -> bool:
-    return convert.is_usable(target, convert.source_key({**key, "seed": seed}))
+    return is_usable(target, convert.source_key({**key, "seed": seed}))
 
 
 def _write_rows(args: argparse.Namespace, catalog: Any, target: Path) -> None:
