@@ -160,11 +160,35 @@ def _with_facts(problem: str, facts: Iterable[str]) -> str:
 
 
 def _object_locations(problem: str, random: Random) -> str:
+    """Where objects are reached from: mostly, not always, from where their receptacle is."""
     at = {r: place for r, place in _facts(problem, "receptacleAtLocation")}
+    places = sorted(set(at.values()))
     return _with_facts(
         problem,
-        (f"objectAtLocation {o} {at[r]}" for o, r in _facts(problem, "inReceptacle")),
+        (
+            f"objectAtLocation {o} {at[r] if random.random() < 0.8 else random.choice(places)}"
+            for o, r in _facts(problem, "inReceptacle")
+        ),
     )
+
+
+def _leftovers(problem: str, random: Random) -> str:
+    """What official problems hold besides: fixtures, kinds as objects, costs, old traces."""
+    at = {r: place for r, place in _facts(problem, "receptacleAtLocation")}
+    facts = ["= (total-cost) 0"]
+    names = ["SaltShaker", "Chair"]
+    for kind in ("Chair", "StoveKnob", "LightSwitch", "Sink"):
+        for i in range(random.randint(0, 2)):
+            name = f"{kind}_bar__plus_0{i}_dot_{random.randrange(10, 99)}"
+            if name not in names:
+                names.append(name)
+                facts.append(f"objectType {name} {random.choice(('MugType', 'PanType'))}")
+                facts.append(f"objectAtLocation {name} {random.choice(sorted(at.values()))}")
+    inside = _facts(problem, "inReceptacle")
+    facts += [f"wasInReceptacle {o} {r}" for o, r in inside if random.random() < 0.1]
+    facts += [f"= (distance {a} {b}) 7" for a, b in zip(at.values(), at.values(), strict=True)][:3]
+    declared = "".join(f"{name} - object\n" for name in names)
+    return _with_facts(problem.replace("(:objects\n", f"(:objects\n{declared}", 1), facts)
 
 
 def _start_at_receptacle(problem: str, random: Random) -> str:
@@ -193,6 +217,7 @@ def _few_locations(problem: str, random: Random) -> str:
 _BENDS: tuple[tuple[float, str, Callable[[str, Random], str]], ...] = (
     (0.25, "few locations", _few_locations),
     (0.35, "object locations", _object_locations),
+    (0.3, "leftovers", _leftovers),
     (0.15, "starts at a receptacle", _start_at_receptacle),
     (0.2, "open doors", _doors_open),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import itertools
 import re
 import secrets
 import subprocess
@@ -22,6 +23,7 @@ from agentr1_envs.alfworld.expert import Expert
 from agentr1_envs.alfworld.game import UnreachableGoal
 from agentr1_envs.alfworld.grammar import parse_grammar, split_goal
 from agentr1_envs.alfworld.pddl import UnsupportedGame
+from agentr1_envs.alfworld.textworld_engine import TextworldEngine
 from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.seeding import derive_random
 
@@ -39,8 +41,6 @@ def texts():
 
 
 def real(problem: str, texts: tuple[str, str], goal: str = "put a mug in shelf"):
-    from agentr1_envs.alfworld.textworld_engine import TextworldEngine
-
     return TextworldEngine(problem, texts[0], texts[1].replace("UNKNOWN GOAL", goal))
 
 
@@ -105,6 +105,89 @@ def test_odd_games(texts, name):
         report = parity.ParityReport()
         parity.compare_game(game, 80, derive_random("odd", name), report)
         assert not report.differences, parity.format_difference(report.differences[0])
+
+
+def random_world(random) -> str:
+    """A small problem of random facts, many of them such as no house has."""
+    objects = [f"{k}_bar_{i}" for k in ("Mug", "Knife", "Apple", "Basin") for i in range(2)]
+    receptacles = ["Desk_bar_1", "Desk_bar_2", "Box_bar_1", "Sink_bar_1_bar_SinkBasin"]
+    receptacles += ["Fridge_bar_1", "Microwave_bar_1"]
+    places = [f"loc_bar_{i}" for i in range(4)]
+    otypes = ["MugType", "KnifeType", "ButterKnifeType", "AppleType"]
+    rtypes = ["DeskType", "BoxType", "SinkBasinType", "FridgeType", "MicrowaveType"]
+    facts = [f"(atLocation agent1 {random.choice(places)})"]
+
+    def some(text: str, chance: float, *pools: list[str]) -> None:
+        for words in itertools.product(*pools):
+            if random.random() < chance:
+                facts.append(f"({text} {' '.join(words)})")
+
+    for r in receptacles:
+        if random.random() < 0.9:
+            facts.append(f"(receptacleAtLocation {r} {random.choice(places[:3])})")
+    some("receptacleType", 0.35, receptacles, rtypes)
+    some("objectType", 0.4, objects, otypes)
+    some("canContain", 0.4, rtypes, otypes)
+    some("inReceptacle", 0.3, objects, receptacles)
+    some("inReceptacleObject", 0.1, objects, objects)
+    some("objectAtLocation", 0.15, objects, places)
+    for fact in ("openable", "opened"):
+        some(fact, 0.4, receptacles)
+    for fact in ("pickupable", "cleanable", "heatable", "coolable", "sliceable"):
+        some(fact, 0.7, objects)
+    for fact in ("toggleable", "isReceptacleObject", "isClean", "isHot", "isCool", "isSliced"):
+        some(fact, 0.25, objects)
+    some("isToggled", 0.2, objects)
+    some("isOn", 0.2, objects)
+    if random.random() < 0.3:
+        facts += [f"(holds agent1 {random.choice(objects)})", "(holdsAny agent1)"]
+    wanted = random.choice(
+        (
+            "(isClean ?o)",
+            "(isHot ?o) (isClean ?o)",
+            "(isCool ?o) (not (= ?o ?p)) (inReceptacle ?p ?r)",
+            "(isSliced ?o)",
+            "(isToggled ?o)",
+            "(opened ?r)" if random.random() < 0.2 else "(objectType ?o MugType)",
+        )
+    )
+    random.shuffle(facts)
+    lines = [*(f"{o} - object" for o in objects), *(f"{r} - receptacle" for r in receptacles)]
+    lines += [f"{place} - location" for place in places]
+    lines += [f"{t} - otype" for t in otypes] + [f"{t} - rtype" for t in rtypes]
+    return (
+        "(define (problem p) (:domain alfred) (:objects agent1 - agent\n"
+        + "\n".join(lines)
+        + ")\n(:init\n"
+        + "\n".join(facts)
+        + f")\n(:goal (and (exists (?r - receptacle ?o - object ?p - object) (and {wanted}"
+        " (inReceptacle ?o ?r) (objectType ?o AppleType))))))"
+    )
+
+
+def test_worlds_of_random_facts(texts):
+    seed = secrets.randbelow(1 << 30)
+    report, refused = parity.ParityReport(), 0
+    for i in range(60):
+        random = derive_random("random-worlds", seed, i)
+        problem = random_world(random)
+        domain, grammar = texts
+        grammar = grammar.replace("UNKNOWN GOAL", "do it")
+        if i % 3 == 0:
+            domain, grammar = parity.older_domain(domain), parity.older_grammar(grammar)
+        game = parity.ParityGame(f"seed {seed} world {i}", "random", problem, domain, grammar)
+        try:
+            compile_game(problem, domain=domain, grammar=grammar)
+        except UnreachableGoal:
+            with pytest.raises(UnreachableGoal):
+                TextworldEngine(problem, domain, grammar)
+            refused += 1
+        except UnsupportedGame:  # such as two receptacles' worth of held objects
+            refused += 1
+        else:
+            parity.compare_game(game, 30, random, report)
+        assert not report.differences, problem + parity.format_difference(report.differences[0])
+    assert report.games > 30, (refused, report.games)
 
 
 def test_games_patched_from_one_release_to_the_next(texts):
@@ -239,8 +322,6 @@ def test_threads_with_the_real_engine(texts):
     games = list(parity.parity_games(4, 3))
 
     def transcript(number: int) -> list[str]:
-        from agentr1_envs.alfworld.textworld_engine import TextworldEngine
-
         game = games[number % 4]
         engine = TextworldEngine(game.problem, game.domain, game.grammar)
         said = [engine.reset()]
@@ -280,8 +361,6 @@ def test_instances_are_reused(texts):
 
 
 def test_one_environment_on_either_engine(texts):
-    from agentr1_envs.alfworld.textworld_engine import TextworldEngine
-
     fast = gym.make(ID, split="test", order="sequential")
     slow = gym.make(ID, split="test", order="sequential", engine="textworld")
     for _ in range(2):
