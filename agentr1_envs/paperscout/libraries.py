@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.paperscout.library import PaperLibrary
 from agentr1_envs.paperscout.selector import GoldSelector, LexicalSelector, Selector
 
@@ -34,7 +33,7 @@ def open_library(name: str, options: Mapping[str, Any] | None = None) -> PaperLi
         name: ``"generated"``, ``"arxiv"``, ``"semantic_scholar"``, or a folder made by
             `agentr1 prepare paperscout`.
         options: arguments of the library: ``size``, ``seed`` and ``cache_dir`` (generated);
-            ``retrieval`` and its options (generated, folder); those of `live_library` (live).
+            ``retrieval`` and ``encoder`` (generated, folder); those of `live_library` (live).
 
     Raises:
         TaskDataError: the folder is not what it should be.
@@ -136,7 +135,8 @@ def open_selector(name: str, options: Mapping[str, Any] | None, library: PaperLi
 
     Raises:
         ValueError: an unknown option.
-        EnvironmentFault: the model of an encoder cannot be loaded.
+        TaskDataError: the model of an encoder is not at hand.
+        EnvironmentFault: the encoder's library is not installed.
     """
     given = dict(options or {})
     key = ("selector", name, json.dumps(given, sort_keys=True), library)
@@ -154,10 +154,7 @@ def _selector(name: str, options: dict[str, Any], library: PaperLibrary) -> Sele
     if name == "encoder":
         from agentr1_envs.paperscout.selector_encoder import EncoderSelector
 
-        try:
-            return EncoderSelector(**options)
-        except (ImportError, OSError) as error:
-            raise EnvironmentFault(f"selector 'encoder', {options}: {error}") from error
+        return EncoderSelector(**options)
     from agentr1_envs.paperscout.selector_llm import LlmSelector
 
     return LlmSelector(**options)

@@ -6,9 +6,10 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +18,13 @@ from agentr1_envs.paperscout.files import atomic_folder, default_cache_dir
 from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate, library_name
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.papers import Paper
+from agentr1_envs.paperscout.row_search import BM25, documents, open_bm25, row_search
 from agentr1_envs.paperscout.store import PaperStore, set_index_source, write_papers
-from agentr1_envs.retrieval.base import Document
 from agentr1_envs.retrieval.bm25 import Bm25Index
 from agentr1_envs.task_files import save_rows
 from agentr1_envs.task_set import TaskSet, TaskSource
 
 _PAPERS_KEPT = 65_536
-INDEX = "bm25"
 LIBRARY = "library"
 
 
@@ -34,6 +34,9 @@ class LocalLibrary(PaperLibrary):
     Args:
         folder: made by `agentr1 prepare paperscout`, with the library in its folder ``library``
             and rows of tasks beside it; or a library alone, made by `write_library`.
+        retrieval: ``"bm25"``, ``"dense"`` or ``"hybrid"`` (both, by reciprocal rank fusion).
+        encoder: the sentence encoder of the dense index (a folder, a package that carries a model,
+            or a name in the local hub cache); with it a missing dense index is built.
 
     Raises:
         TaskDataError: the folder or a file in it is not what it should be.
@@ -41,12 +44,19 @@ class LocalLibrary(PaperLibrary):
 
     name = "local"
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        retrieval: str = "bm25",
+        encoder: str | None = None,
+    ) -> None:
         self.root = Path(folder)
         inner = self.root / LIBRARY
         self.folder = inner if (inner / "papers.json").is_file() else self.root
         self.store = PaperStore(self.folder)
-        self.index = open_index(self.store)
+        self.index = open_bm25(self.store)
+        self._search = row_search(self.store, self.index, retrieval, encoder)
         count = len(self.store)
         # A date cut-off allows the first n rows. Any such mask is a view into this one array.
         self._steps = np.zeros(2 * count, np.bool_)
@@ -76,8 +86,7 @@ class LocalLibrary(PaperLibrary):
         if before is not None:
             count, first = len(self.store), self.store.rows_before(before)
             allow = self._steps[count - first : 2 * count - first]
-        rows, _ = self.index.top(query, k, allow)
-        return list(map(self._read, rows.tolist()))
+        return list(map(self._read, self._search(query, k, allow)))
 
     def paper(self, identifier: str) -> Paper | None:
         row = self.store.row_of(identifier)
@@ -111,28 +120,6 @@ class LocalLibrary(PaperLibrary):
         return list(map(self._read, rows))
 
 
-def documents(store: PaperStore) -> Iterator[Document]:
-    """What is indexed, in the order of the rows."""
-    for row in range(len(store)):
-        paper = store.read(row)
-        yield Document(paper.id, "", "", paper.text)
-
-
-def open_index(store: PaperStore) -> Bm25Index:
-    """The index of a folder.
-
-    Raises:
-        TaskDataError: it is missing, damaged, or the index of other papers.
-    """
-    index = Bm25Index.open_shared(store.folder / INDEX)
-    if index.documents != len(store) or index.meta.get("source") != store.index_source:
-        raise TaskDataError(
-            str(store.folder / INDEX), f"the index of the papers beside it ({store.index_source})",
-            value=index.meta.get("source"),
-        )  # fmt: skip
-    return index
-
-
 def write_library(
     folder: Path,
     papers: Sequence[Paper],
@@ -152,7 +139,7 @@ def write_library(
     # Below some ten thousand papers, starting processes costs more than they save.
     index = Bm25Index.build(
         documents(store),
-        folder / INDEX,
+        folder / BM25,
         store_text=False,
         workers=1 if len(papers) < 30_000 else None,
         progress=progress,
@@ -168,8 +155,8 @@ class GeneratedLibrary(LocalLibrary):
 
     name = "generated"
 
-    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: str | os.PathLike[str], name: str, **options: Any) -> None:
+        super().__init__(folder, **options)
         self._name = name
 
     @property
@@ -178,7 +165,7 @@ class GeneratedLibrary(LocalLibrary):
 
 
 def generated_library(
-    *, size: int = DEFAULT_SIZE, seed: int = 0, cache_dir: str | None = None
+    *, size: int = DEFAULT_SIZE, seed: int = 0, cache_dir: str | None = None, **options: Any
 ) -> GeneratedLibrary:
     """The generated literature, made on first use and then read from the cache folder.
 
@@ -187,26 +174,39 @@ def generated_library(
         seed: another seed gives another literature.
         cache_dir: where it is kept; None takes ``$XDG_CACHE_HOME/agentr1`` (``~/.cache/agentr1``).
             A folder that cannot be written is replaced by a temporary one.
+        **options: ``retrieval`` and ``encoder`` of `LocalLibrary`.
     """
     name = library_name(size, seed)
     root = Path(cache_dir) if cache_dir else default_cache_dir() / "paperscout"
     folder = root / name
-    for _ in range(2):
-        if folder.is_dir():
-            try:
-                return GeneratedLibrary(folder, name)
-            except (TaskDataError, OSError):
-                # Half deleted, or of an interrupted disk: it can be made again.
-                shutil.rmtree(folder, ignore_errors=True)
+    if not _is_whole(folder):
+        # Half deleted, or of a disk that was full: it can be made again.
+        shutil.rmtree(folder, ignore_errors=True)
         try:
             write_generated(folder, size, seed)
         except OSError:
             if cache_dir:
                 raise
-            folder = Path(tempfile.mkdtemp(prefix="agentr1-paperscout-")) / name
-            atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
-            write_generated(folder, size, seed)
-    return GeneratedLibrary(folder, name)
+            folder = _temporary() / name
+            if not folder.is_dir():
+                write_generated(folder, size, seed)
+    return GeneratedLibrary(folder, name, **options)
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        open_bm25(PaperStore(folder))
+    except (TaskDataError, OSError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def _temporary() -> Path:
+    """A folder of this process alone."""
+    folder = Path(tempfile.mkdtemp(prefix="agentr1-paperscout-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def write_generated(folder: Path, size: int, seed: int, *, progress: bool = False) -> None:

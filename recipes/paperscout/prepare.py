@@ -24,6 +24,8 @@ from agentr1_envs.paperscout.files import atomic_folder
 from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate
 from agentr1_envs.paperscout.local import LIBRARY, LocalLibrary, write_library
 from agentr1_envs.paperscout.official import Dump, query_task, read_dump, titles_dump
+from agentr1_envs.paperscout.row_search import open_dense
+from agentr1_envs.paperscout.store import PaperStore
 from agentr1_envs.paperscout.world import MIN_SIZE
 from agentr1_envs.task_files import iter_rows, verl_row, write_rows
 from agentr1_envs.task_set import SPLIT_ALIASES, TaskSet, canonical_split
@@ -61,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--library", metavar="DIR", help="use the library of an earlier --output_dir"
+    )
+    parser.add_argument(
+        "--encoder",
+        metavar="MODEL",
+        help="also build a dense index with this sentence encoder (for retrieval=dense, hybrid)",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="at most N rows a split")
     group = parser.add_argument_group("generated literature")
@@ -145,6 +152,8 @@ def _library(
     dump = _dump(args, panels, literature)
     with atomic_folder(folder, keep_existing=False) as made:
         write_library(made, dump.papers, dump.references, progress=True)
+        if args.encoder:
+            open_dense(PaperStore(made), args.encoder)
     notes = (
         (dump.unknown_references, "citations of papers that the dump lacks left out"),
         (dump.replaced_versions, "rows of earlier versions replaced by later ones"),
