@@ -143,11 +143,19 @@ def _dense(corpus: str, encoder: str, source: str, progress: bool) -> Any:
 def find_title(retriever: Any, title: str) -> tuple[Passage | None, list[str]]:
     """The passage of exactly this title (letter case aside), else None and similar titles.
 
-    Works with any retriever: an article mentions its own title more than others do.
+    Works with any retriever: an article mentions its own title more than others do. In a BM25 index
+    it is also looked up by id, which the corpora made here take from the title: titles of stop
+    words only ("The The") are found by no search.
     """
+    from agentr1_envs.retrieval import Bm25Index, Passage
+
     wanted = " ".join(title.split()).casefold()
     if not wanted or len(title) > 500:
         return None, []
+    if isinstance(retriever, Bm25Index) and (number := retriever.number(title.strip())) >= 0:
+        name, found_title, text = retriever.document(number)
+        if found_title.casefold() == wanted:
+            return Passage(name, found_title, text, 0.0), []
     found = retriever.search(title, 50)
     for passage in found:
         if passage.title.casefold() == wanted:

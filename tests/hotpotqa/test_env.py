@@ -26,6 +26,7 @@ ROWS = [
     {"id": "a", "title": "Ann", "text": "Ann is a painter. Ann was born in Oslo."},
     {"id": "o", "title": "Oslo", "text": "Oslo is a town. Oslo lies on the Alna."},
     {"id": "n", "title": "Oslo", "text": "Oslo is also a ship."},
+    {"id": "The The", "title": "The The", "text": "They are a band."},
     {"id": "l", "title": "Long", "text": "zebra " + "stripe word " * 300},
 ]
 TASK = {
@@ -184,6 +185,7 @@ def test_lookup() -> None:
     assert [tool["function"]["name"] for tool in env.tools] == ["search", "lookup"]
     assert "lookup" in small(lookup=True, system_prompt="full").system_prompt
     assert env.step(call("ANN", name="lookup", key="title"))[0].startswith("1. Ann\n")
+    assert "a band" in env.step(call("The The", name="lookup", key="title"))[0]
     obs, _, _, _, info = env.step(call("Ann born", name="lookup", key="title"))
     assert info["agent_error"]["kind"] == "no_title" and "Similar: Ann" in obs
     assert "lookup" not in small(system_prompt="full").system_prompt
