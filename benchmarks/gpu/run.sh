@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# gsm8k_tool on one or two GPUs without network; see README.md beside this file.
+set -euo pipefail
+here=${CHECKOUT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+SITE=${SITE:-/tmp/site} MODEL=${MODEL:-/tmp/model} WORK=${WORK:-/tmp/work}
+GPUS=${GPUS:-1} STEPS=${STEPS:-120} SECONDS_LIMIT=${SECONDS_LIMIT:-420} PROMPTS=${PROMPTS:-16} NAME=${NAME:-verl}
+PYTHON=${PYTHON:-python3}
+mkdir -p "$WORK/links"
+ln -sfn "$here/wrappers" "$WORK/links/agentr1_wrappers"; ln -sfn "$here/recipes" "$WORK/links/agentr1_recipes"
+export PYTHONPATH="$here:$WORK/links:$SITE" VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
+export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 NCCL_NVLS_ENABLE=0 PYTHONUNBUFFERED=1
+export RAY_worker_niceness=0
+cd "$WORK"
+case "${1:?local, verl or report}" in
+local)
+  shift
+  flag=$([ -d "$WORK/local" ] && echo --resume || true)
+  # shellcheck disable=SC2086
+  "$PYTHON" -m agentr1_train.cli.main train recipe=gsm8k_tool device=cuda "dir=$WORK/local" "model=$MODEL" \
+    lr=1e-5 cold_start.lr=2e-5 "cold_start.steps=${COLD_STEPS:-40}" "steps=${LOCAL_STEPS:-30}" trainer.test_freq=0 \
+    trainer.save_freq=10 "agentr1.time_limit=$SECONDS_LIMIT" "$@" $flag --quiet
+  ;;
+verl)
+  shift
+  start=$(ls -d "$WORK"/local/cold_start_model 2>/dev/null || echo "$MODEL")
+  if [ ! -f "$WORK/data/train.parquet" ]; then
+    "$PYTHON" -m agentr1_train.cli.main prepare gsm8k_tool --local_save_dir "$WORK/data" --num_train 8000 --num_validation 200 --num_test 200
+  fi
+  export VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin
+  timeout -s INT "$SECONDS_LIMIT" "$PYTHON" -m verl.trainer.main_ppo --config-path "$here/recipes/gsm8k_tool" --config-name verl \
+    size=gpu1 "actor_rollout_ref.model.path=$start" "data.train_files=$WORK/data/train.parquet" "data.val_files=$WORK/data/test.parquet" \
+    "trainer.default_local_dir=$WORK/$NAME" trainer.resume_mode=auto "trainer.n_gpus_per_node=$GPUS" \
+    "trainer.total_training_steps=$STEPS" trainer.save_freq=10 trainer.test_freq=-1 trainer.val_before_train=true 'trainer.logger=[console]' \
+    "data.train_batch_size=$PROMPTS" data.max_prompt_length=768 data.max_response_length=96 data.dataloader_num_workers=0 \
+    actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.use_kl_loss=false actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \
+    actor_rollout_ref.actor.fsdp_config.param_offload=false actor_rollout_ref.actor.fsdp_config.optimizer_offload=false \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.3 actor_rollout_ref.rollout.enforce_eager=true actor_rollout_ref.rollout.agent.num_workers=2 \
+    "$@" || [ $? -eq 124 ]
+  ;;
+report) "$PYTHON" -m benchmarks.gpu.report "$WORK" "${@:2}" ;;
+*) echo "unknown: $1" >&2; exit 2 ;;
+esac
