@@ -90,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
     target = Path(args.output_dir)
     check_target(target)
     began = time.monotonic()
-    with progress_bars() as progress:
+    with ProgressBars() as progress:
         if args.dataset_mode == "generated":
             made = _generated(args, target, progress)
         else:
@@ -203,7 +203,7 @@ def _leak_text(found: dict[str, int]) -> str:
     return "; ".join(texts)
 
 
-class progress_bars:
+class ProgressBars:
     """Bars on the terminal, one per stage; nothing where the output is no terminal."""
 
     def __init__(self) -> None:
