@@ -7,7 +7,6 @@
 | `skyrl` | SkyRL-gym (`BaseTextEnv`) |
 | `gem` | GEM (`gem.Env`) |
 | `openenv` | OpenEnv (HTTP and WebSocket server, any client) |
-| `inspect` | inspect_ai (evaluation) |
 
 Each module's docstring says what the stack cannot carry.
 """
