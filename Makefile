@@ -10,7 +10,8 @@ TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,dev
 RECIPE ?= gsm8k_tool
 ARGS ?=
 
-.PHONY: help train test test-fast test-verl lint typecheck bench docs lock clean
+.PHONY: help train test test-fast test-bridges lint typecheck bench docs lock clean
+.PRECIOUS: .venv-bridges/%/.done
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -39,7 +40,23 @@ train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local bac
 	$(BIN)/agentr1 train recipe=$(RECIPE) $(ARGS)
 
 test: $(VENV)/.alfworld lint typecheck ## all tests, the linter and the type checker
-	$(BIN)/python -m pytest -m "not verl" $(ARGS)
+	$(BIN)/python -m pytest -m "not verl and not bridge" $(ARGS)
+
+# One environment for each stack, since their pins conflict. Each sees the packages of .venv behind
+# its own, so that torch is not installed five times.
+BRIDGES := openenv skyrl gem verifiers trl
+test-bridges: $(addprefix test-bridge-,$(BRIDGES)) ## the bridges, against the real packages
+
+.venv-bridges/%/.done: requirements/bridges/%.txt $(VENV)/.test
+	$(BIN)/python -m venv .venv-bridges/$*
+	echo "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+		> "$$(.venv-bridges/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/_base.pth"
+	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+test-bridge-%: .venv-bridges/%/.done
+	HF_HUB_OFFLINE=1 .venv-bridges/$*/bin/python -m pytest -q tests/bridges/test_$*.py
 
 # verl pins other versions than the tests do, so it lives in an environment of its own. Its `cpu`,
 # `vllm` and `fsdp` extras pin an older torch; what they add is named here instead.
@@ -54,7 +71,7 @@ test-verl: .venv-verl/.ready ## unmodified verl on the CPU, with an environment 
 	.venv-verl/bin/python -m pytest -m verl tests/verl $(ARGS)
 
 test-fast: $(VENV)/.test ## the tests that take seconds
-	$(BIN)/python -m pytest -m "not slow and not textworld and not verl" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not textworld and not verl and not bridge" $(ARGS)
 
 lint: $(VENV)/.test ## ruff
 	$(BIN)/ruff check .

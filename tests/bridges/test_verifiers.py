@@ -14,7 +14,7 @@ pytestmark = pytest.mark.bridge
 from tests.bridges.common import IDS, play_index  # noqa: E402
 from tests.bridges.expert_server import ExpertServer  # noqa: E402
 
-LIMIT = 3
+LIMIT = 2
 
 
 @pytest.mark.parametrize("env_id", IDS)
