@@ -12,7 +12,10 @@ from pathlib import Path
 
 
 def default_cache_dir() -> Path:
-    """``$XDG_CACHE_HOME/agentr1`` (``~/.cache/agentr1`` without the variable)."""
+    """``$AGENTR1_CACHE``, or ``agentr1`` in ``$XDG_CACHE_HOME`` or in ``~/.cache``."""
+    named = os.environ.get("AGENTR1_CACHE")
+    if named:
+        return Path(named)
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "agentr1"
 

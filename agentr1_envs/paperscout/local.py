@@ -172,7 +172,7 @@ def generated_library(
     Args:
         size: papers in all, at least 1500.
         seed: another seed gives another literature.
-        cache_dir: where it is kept; None takes ``$XDG_CACHE_HOME/agentr1`` (``~/.cache/agentr1``).
+        cache_dir: where it is kept; None takes ``$AGENTR1_CACHE`` (``~/.cache/agentr1``).
             A folder that cannot be written is replaced by a temporary one.
         **options: ``retrieval`` and ``encoder`` of `LocalLibrary`.
     """
