@@ -35,7 +35,7 @@ STRONG_CACHE = 256
 
 def pack(text: str) -> str:
     """A text, deflated, in ASCII: a PDDL problem becomes about a tenth."""
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(text.encode("utf-8"))).decode("ascii")
 
 
 def unpack(packed: str) -> str:

@@ -33,7 +33,7 @@ from agentr1_envs.errors import EnvironmentFault
 
 _LOCK = threading.RLock()
 _POOL: list[Any] = []  # planner libraries without an engine
-_TRANSLATIONS: OrderedDict[tuple[str, str, bool], tuple[Any, str]] = OrderedDict()
+_TRANSLATIONS: OrderedDict[tuple[str, str], tuple[Any, str]] = OrderedDict()
 _SYMBOLS: dict[str, list[Any]] = {}
 _RULES: dict[str, Any] = {}
 _LOGICS: OrderedDict[tuple[str, str], Any] = OrderedDict()
@@ -80,9 +80,13 @@ def _quiet(*values: Any, file: Any = None, **options: Any) -> None:
         print(*values, file=file, **options)
 
 
-def _translate(domain: str, problem: str, optimize: bool) -> tuple[Any, str]:
-    """The planning task and its SAS text; as ``fast_downward.pddl2sas`` gives them."""
-    key = (domain, problem, optimize)
+def _translate(domain: str, problem: str) -> tuple[Any, str]:
+    """The planning task and its SAS text; as ``fast_downward.pddl2sas`` gives them.
+
+    The second, optimised translation that TextWorld makes is for its planner's search, which is
+    never called here.
+    """
+    key = (domain, problem)
     with _LOCK:
         if key in _TRANSLATIONS:
             _TRANSLATIONS.move_to_end(key)
@@ -91,10 +95,10 @@ def _translate(domain: str, problem: str, optimize: bool) -> tuple[Any, str]:
         from fast_downward.translate import normalize, options, translate
         from fast_downward.translate.pddl_parser import lisp_parser, parsing_functions
 
-        options.filter_unimportant_vars = optimize
-        options.filter_unreachable_facts = optimize
-        options.use_partial_encoding = optimize
-        options.add_implied_preconditions = optimize
+        options.filter_unimportant_vars = False
+        options.filter_unreachable_facts = False
+        options.use_partial_encoding = False
+        options.add_implied_preconditions = False
         options.invariant_generation_max_candidates = 0
         task = parsing_functions.parse_task(
             lisp_parser.parse_nested_list(domain.split("\n")),
@@ -203,7 +207,7 @@ def _make_state(library: Any, problem: str, logic: Any) -> Any:
     from textworld.envs.pddl.logic import Atom, PddlState
     from textworld.logic import Proposition, Type, Variable
 
-    task, sas = _translate(logic.domain, problem, optimize=False)
+    task, sas = _translate(logic.domain, problem)
     state = PddlState.__new__(PddlState)
     state._facts, state._vars_by_name = defaultdict(set), {}
     state._vars_by_type, state._var_counts = defaultdict(set), Counter()
