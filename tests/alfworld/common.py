@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -33,6 +36,18 @@ def package_texts() -> tuple[str, str]:
         return official.package_texts()
     except ImportError as error:
         pytest.skip(str(error))
+
+
+def in_threads(play: Callable[[int], Any], count: int) -> list[Any]:
+    """``[play(0), play(1), ..]``, all at the same time."""
+    start = threading.Barrier(count)
+
+    def run(number: int) -> Any:
+        start.wait()
+        return play(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
 
 
 # A hand-made flat: two receptacles share a location, one is closed, one object is in two of them.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from agentr1_envs.alfworld.compiler import compile_game
@@ -11,7 +9,7 @@ from agentr1_envs.alfworld.engine import StateEngine
 from agentr1_envs.alfworld.game import UnreachableGoal, entity_names
 from agentr1_envs.alfworld.pddl import UnsupportedGame
 
-from .common import HOUSE, engine
+from .common import HOUSE, engine, in_threads
 
 
 @pytest.fixture
@@ -215,17 +213,4 @@ def test_sixteen_threads_play_as_one_does():
             said.append(game.step(commands[(i * 7 + number) % len(commands)]))
         return said
 
-    alone = [transcript(number) for number in range(16)]
-    together: list[list[str]] = [[] for _ in range(16)]
-    start = threading.Barrier(16)
-
-    def run(number: int) -> None:
-        start.wait()
-        together[number] = transcript(number)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert together == alone
+    assert in_threads(transcript, 16) == [transcript(number) for number in range(16)]

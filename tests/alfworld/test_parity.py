@@ -10,7 +10,6 @@ import re
 import secrets
 import subprocess
 import sys
-import threading
 
 import gymnasium as gym
 import pytest
@@ -27,7 +26,7 @@ from agentr1_envs.alfworld.textworld_engine import TextworldEngine
 from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.seeding import derive_random
 
-from .common import HOUSE, package_texts
+from .common import HOUSE, in_threads, package_texts
 
 pytestmark = pytest.mark.textworld
 ID = "AgentR1/ALFWorld-v0"
@@ -331,18 +330,7 @@ def test_threads_with_the_real_engine(texts):
         engine.close()
         return said
 
-    alone = [transcript(n) for n in range(8)]
-    together: list[list[str]] = [[] for _ in range(8)]
-
-    def run(number: int) -> None:
-        together[number] = transcript(number)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert together == alone
+    assert in_threads(transcript, 8) == [transcript(number) for number in range(8)]
 
 
 def test_instances_are_reused(texts):
