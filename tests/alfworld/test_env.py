@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import resource
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -279,3 +281,24 @@ def test_a_thousand_at_once_share_what_does_not_change():
     assert envs[10].step(envs[10]._admissible()[0]) == first
     for env in envs:
         env.close()
+
+
+@pytest.mark.slow
+def test_ten_thousand_live_environments_fit_into_two_gib():
+    rows = TaskSet([{**row("train", i), "task_id": str(i)} for i in range(250)])
+    before = memory()
+    envs = []
+    for i in range(10_000):
+        env = gym.make(ID, tasks=rows).unwrapped
+        _, info = env.reset(options={"task_index": i % 250})
+        env.step(info["admissible_actions"][0])
+        envs.append(env)
+    used = memory() - before
+    assert used < 2 * 2**30, f"{used / 2**30:.2f} GiB"
+    assert all(env._running for env in envs)
+
+
+def memory() -> int:
+    """Resident bytes of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
