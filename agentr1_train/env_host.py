@@ -1,0 +1,288 @@
+"""Environments that block, hosted outside the event loop: in threads or in worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing as mp
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from agentr1_envs.errors import EnvironmentFault
+
+StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class WorkerLost(EnvironmentFault):
+    """The process died of another environment's request; the episode may run again."""
+
+
+class EnvHost:
+    """One environment outside the loop. ``env`` is what scripted policies may look into."""
+
+    env: Any = None
+    spec: Any = None
+    splices: bool = True
+
+    async def reset(
+        self, seed: int | None, options: Mapping[str, Any] | None
+    ) -> tuple[Any, dict[str, Any], Any]:
+        """Observation, info and tool schemas."""
+        raise NotImplementedError
+
+    async def step(self, action: str) -> StepResult:
+        """As ``env.step``; raises `EnvironmentFault` after the time-out."""
+        raise NotImplementedError
+
+    def give_up(self) -> None:
+        """The environment has failed: it will not be used again."""
+
+
+def _reset(env: Any, seed: int | None, options: Any) -> tuple[Any, dict[str, Any], Any]:
+    observation, info = env.reset(seed=seed, options=options)
+    return observation, info, getattr(env.unwrapped, "tools", None) or ()
+
+
+class ThreadHost(EnvHost):
+    """The environment in a thread of its own (engines need not be thread-safe among calls)."""
+
+    def __init__(self, make_env: Callable[[], Any], timeout: float | None) -> None:
+        self._make, self._timeout = make_env, timeout
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="agentr1-env")
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        future = asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+        try:
+            return await asyncio.wait_for(future, self._timeout)
+        except TimeoutError:
+            raise EnvironmentFault(f"the environment took over {self._timeout:g} s") from None
+
+    def _start(self, seed: int | None, options: Any) -> tuple[Any, dict[str, Any], Any]:
+        if self.env is None:
+            self.env = self._make()
+            self.spec = getattr(self.env, "spec", None)
+            self.splices = bool(getattr(self.env, "splices", True))
+        return _reset(self.env, seed, options)
+
+    async def reset(
+        self, seed: int | None, options: Mapping[str, Any] | None
+    ) -> tuple[Any, dict[str, Any], Any]:
+        return await self._call(self._start, seed, options)
+
+    async def step(self, action: str) -> StepResult:
+        return await self._call(self.env.step, action)
+
+    def give_up(self) -> None:
+        # A thread cannot be killed; it ends by itself once the call that hangs returns.
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        if self.env is not None:
+            self._thread.submit(self.env.close)
+        self._thread.shutdown(wait=False)
+
+
+def _serve(connection: Any, make_env: Callable[[], Any]) -> None:
+    """A worker process: one environment per slot, one request at a time."""
+    envs: dict[int, Any] = {}
+    while True:
+        try:
+            number, slot, name, args = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            if name == "drop":
+                env = envs.pop(slot, None)
+                if env is not None:
+                    env.close()
+                continue
+            if name == "reset":
+                if slot not in envs:
+                    envs[slot] = make_env()
+                env = envs[slot]
+                splices = bool(getattr(env, "splices", True))
+                answer = (*_reset(env, *args), getattr(env.spec, "id", None), splices)
+            else:
+                answer = envs[slot].step(*args)
+            connection.send((number, True, answer))
+        except Exception as error:
+            connection.send((number, False, f"{type(error).__name__}: {error}"))
+
+
+class _Worker:
+    """One process and the requests it has not answered."""
+
+    def __init__(self, make_env: Callable[[], Any], name: str) -> None:
+        # spawn: a forked child would inherit the locks of threads that do not exist in it.
+        context = mp.get_context("spawn")
+        self.connection, child = context.Pipe()
+        self.process = context.Process(
+            target=_serve, args=(child, make_env), name=name, daemon=True
+        )
+        self.process.start()
+        child.close()
+        self.loop = asyncio.get_running_loop()
+        self.waiting: dict[int, asyncio.Future[Any]] = {}
+        self.numbers = itertools.count()
+        self.alive = True
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                number, ok, answer = self.connection.recv()
+            except (EOFError, OSError):
+                break
+            self._tell(self._deliver, number, ok, answer)
+        self._tell(self._died)
+
+    def _tell(self, function: Callable[..., None], *args: Any) -> None:
+        try:
+            self.loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+    def _deliver(self, number: int, ok: bool, answer: Any) -> None:
+        future = self.waiting.pop(number, None)
+        if future is None or future.done():
+            return
+        if ok:
+            future.set_result(answer)
+        else:
+            future.set_exception(EnvironmentFault(answer))
+
+    def _died(self) -> None:
+        self.alive = False
+        # Requests are served in order, so the oldest is the one the process died of; the others
+        # only shared it and may run again elsewhere.
+        kind: type[EnvironmentFault] = EnvironmentFault
+        for future in self.waiting.values():
+            if not future.done():
+                self.process.join(1)
+                code = self.process.exitcode
+                future.set_exception(kind(f"worker process ended (exit code {code})"))
+                kind = WorkerLost
+        self.waiting.clear()
+
+    def ask(self, slot: int, name: str, args: tuple[Any, ...]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self.loop.create_future()
+        number = next(self.numbers)
+        self.waiting[number] = future
+        try:
+            self.connection.send((number, slot, name, args))
+        except (OSError, ValueError) as error:
+            self.waiting.pop(number, None)
+            future.set_exception(EnvironmentFault(f"worker process is gone: {error}"))
+        return future
+
+    def tell(self, slot: int, name: str) -> None:
+        """A request without an answer."""
+        try:
+            self.connection.send((next(self.numbers), slot, name, ()))
+        except (OSError, ValueError):
+            return  # the process is gone, and the environment with it
+
+    def kill(self) -> None:
+        self.alive = False
+        self.process.kill()
+
+
+class ProcessHost(EnvHost):
+    """An environment in a worker process."""
+
+    def __init__(self, pool: ProcessPool, slot: int) -> None:
+        self._pool, self._slot = pool, slot
+        self._worker: _Worker | None = None
+
+    async def _call(self, name: str, *args: Any) -> Any:
+        worker = self._worker
+        assert worker is not None
+        timeout = self._pool.timeout
+        try:
+            return await asyncio.wait_for(worker.ask(self._slot, name, args), timeout)
+        except TimeoutError:
+            # The process hangs inside an engine, maybe not this one: the oldest request's.
+            worker.kill()
+            others = (f for f in worker.waiting.values() if not f.done())
+            for future in others:
+                future.set_exception(WorkerLost("its worker process was killed"))
+            worker.waiting.clear()
+            raise EnvironmentFault(f"the environment took over {timeout:g} s; killed") from None
+
+    async def reset(
+        self, seed: int | None, options: Mapping[str, Any] | None
+    ) -> tuple[Any, dict[str, Any], Any]:
+        if self._worker is None or not self._worker.alive:
+            self._worker = self._pool.worker(self._slot)
+        options = None if options is None else dict(options)
+        observation, info, tools, env_id, self.splices = await self._call("reset", seed, options)
+        self.spec = _Spec(env_id) if env_id else None
+        return observation, info, tools
+
+    async def step(self, action: str) -> StepResult:
+        return await self._call("step", action)
+
+    def give_up(self) -> None:
+        if self._worker is not None and self._worker.alive:
+            self._worker.tell(self._slot, "drop")
+
+
+class _Spec:
+    def __init__(self, env_id: str) -> None:
+        self.id = env_id
+
+
+class ProcessPool:
+    """``workers`` processes, or one for each environment where None."""
+
+    def __init__(
+        self, make_env: Callable[[], Any], timeout: float | None, workers: int | None
+    ) -> None:
+        self.make_env, self.timeout, self.count = make_env, timeout, workers
+        self._workers: dict[int, _Worker] = {}
+        self._slots = itertools.count()
+
+    def new(self) -> ProcessHost:
+        return ProcessHost(self, next(self._slots))
+
+    def worker(self, slot: int) -> _Worker:
+        number = slot if self.count is None else slot % self.count
+        worker = self._workers.get(number)
+        if worker is None or not worker.alive:
+            worker = self._workers[number] = _Worker(self.make_env, f"agentr1-env-{number}")
+        return worker
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.connection.close()
+            worker.kill()
+        for worker in self._workers.values():
+            worker.process.join(5)
+
+
+class ThreadPool:
+    """A thread for each environment."""
+
+    def __init__(self, make_env: Callable[[], Any], timeout: float | None) -> None:
+        self.make_env, self.timeout = make_env, timeout
+        self._hosts: list[ThreadHost] = []
+
+    def new(self) -> ThreadHost:
+        host = ThreadHost(self.make_env, self.timeout)
+        self._hosts.append(host)
+        return host
+
+    def close(self) -> None:
+        for host in self._hosts:
+            host.close()
+
+
+def host_env(
+    isolation: str, make_env: Callable[[], Any], timeout: float | None, workers: int | None
+) -> ThreadPool | ProcessPool:
+    """A pool of hosted environments for ``isolation`` ``"thread"`` or ``"process"``."""
+    if isolation == "thread":
+        return ThreadPool(make_env, timeout)
+    return ProcessPool(make_env, timeout, workers)

@@ -1,0 +1,13 @@
+"""Policies: whatever answers a state with an action. See `base.Policy`."""
+
+from .base import Generation, GenerateRequest, Policy, PolicyFault
+from .scripted import ScriptedPolicy, make_policy
+
+__all__ = [
+    "GenerateRequest",
+    "Generation",
+    "Policy",
+    "PolicyFault",
+    "ScriptedPolicy",
+    "make_policy",
+]

@@ -1,0 +1,538 @@
+"""Many episodes at once over one policy.
+
+`run_episode` is one episode as a coroutine, over any policy; trainers of other stacks call it from
+their own loops. `EnvLoop` runs many of them: with a limit on how many are open, environments that
+block in threads or processes with a time-out per step, and one rule above all: an environment or a
+server that fails makes its own episode invalid, harms no other, and is never a reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentr1_envs.seeding import derive_int
+from agentr1_envs.transitions import Episode, Transition
+
+from .env_host import EnvHost, WorkerLost, host_env
+from .policies.base import GenerateRequest, Generation, Policy
+
+_SEED_MASK = (1 << 63) - 1
+MAX_ATTEMPTS = 3  # of an episode whose worker process died of another environment
+
+
+@dataclass(slots=True)
+class EpisodeJob:
+    """One episode to run.
+
+    Attributes:
+        episode_id: unique in the run.
+        seed: the environment's seed; the same for all episodes of a group.
+        options: reset options (``task_id``, ``task_index``, ``task``).
+        group_id: equal for episodes that are compared with each other.
+        sampling_seed: seed of the replies; from run seed and episode_id where None.
+    """
+
+    episode_id: str
+    seed: int | None = None
+    options: Mapping[str, Any] | None = None
+    group_id: str = ""
+    sampling_seed: int | None = None
+
+
+def _tool_schemas(env: Any) -> Sequence[Any]:
+    return getattr(env.unwrapped, "tools", None) or ()
+
+
+def _messages(observation: Any) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(observation, str):
+        return ({"role": "user", "content": observation},)
+    return tuple(observation)
+
+
+def _text(observation: Any, info: Mapping[str, Any]) -> str:
+    """What the environment said now, whatever the state was built into."""
+    if isinstance(observation, str):
+        return observation
+    said = info.get("observation")
+    if said is not None:
+        return said
+    return observation[-1].get("content") or "" if observation else ""
+
+
+class _Prompts:
+    """The token ids of an episode's states, spliced where the conversation only grew."""
+
+    __slots__ = ("encoder", "messages", "prompt", "response", "tools")
+
+    def __init__(self, encoder: Any, tools: Sequence[Any]) -> None:
+        self.encoder, self.tools = encoder, tools
+        self.messages: tuple[Any, ...] = ()
+        self.prompt: Any = None
+        self.response: Any = None
+
+    def next(self, messages: tuple[Any, ...], splice: bool) -> Any:
+        n = len(self.messages)
+        grew = splice and self.prompt is not None and len(messages) > n + 1
+        if grew and messages[:n] == self.messages and messages[n].get("role") == "assistant":
+            system = messages[0] if messages[0].get("role") == "system" else None
+            ids = self.encoder.extend(
+                self.prompt, self.response, messages[n + 1 :], self.tools, system=system
+            )
+        else:
+            ids = self.encoder.encode(messages, self.tools)
+        return ids
+
+    def record(self, messages: tuple[Any, ...], generation: Generation) -> None:
+        self.messages, self.prompt = messages, generation.prompt_ids
+        self.response = generation.response_ids
+
+
+async def run_episode(
+    env: Any,
+    policy: Policy,
+    *,
+    episode_id: str = "episode",
+    group_id: str = "",
+    agent_id: str = "agent",
+    env_id: str | None = None,
+    seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    sampling_seed: int = 0,
+    max_prompt_tokens: int | None = None,
+) -> Episode:
+    """Play one episode and return its transitions, with the exact ids the policy used.
+
+    Args:
+        env: a Gymnasium environment with text or `ChatPrompt` observations, or an `EnvHost`
+            (environments that block, in a thread or process).
+        policy: see `policies.base.Policy`; the same policy may serve many episodes at once.
+        episode_id, group_id, agent_id, env_id: stored with the transitions.
+        seed, options: of ``env.reset``.
+        sampling_seed: seed of the replies; reply t uses ``sampling_seed + t``.
+        max_prompt_tokens: an episode whose next prompt is longer is truncated there, with
+            ``stop_reason="max_prompt_tokens"``.
+
+    Returns:
+        The episode. ``valid`` is False, and ``fault`` says why, when the environment or the policy
+        failed; nothing is raised for these but cancellation.
+    """
+    host = env if isinstance(env, EnvHost) else None
+    spec = getattr(env, "spec", None)
+    episode = Episode(episode_id, "", env_id or (spec.id if spec else ""), group_id, agent_id)
+    seconds = {"environment": 0.0, "generation": 0.0}
+    started = False
+    try:
+        clock = time.perf_counter
+        t0 = clock()
+        if host is None:
+            observation, info = env.reset(seed=seed, options=options)
+            tools = _tool_schemas(env)
+        else:
+            observation, info, tools = await host.reset(seed, options)
+        t1 = clock()
+        seconds["environment"] += t1 - t0
+        episode.task_id = str(info.get("task_id", ""))
+        policy.start_episode(
+            episode_id, env if host is None else host.env, observation, info
+        )
+        started = True
+        await _play(
+            env, host, policy, episode, observation, info, tools, sampling_seed,
+            _smaller(max_prompt_tokens, policy.max_prompt_tokens), seconds, t1,
+        )  # fmt: skip
+    except Exception as error:
+        # Whatever failed, it was not the agent: mark the whole episode.
+        episode.valid, episode.fault = False, f"{type(error).__name__}: {error}"
+        for t in episode.transitions:
+            t.valid = False
+        if episode.transitions:
+            episode.transitions[-1].extra["fault"] = episode.fault
+    finally:
+        if started:
+            policy.end_episode(episode_id)
+    episode.seconds = seconds
+    return episode
+
+
+def _smaller(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+async def _play(
+    env: Any,
+    host: EnvHost | None,
+    policy: Policy,
+    episode: Episode,
+    observation: Any,
+    info: Mapping[str, Any],
+    tools: Sequence[Any],
+    sampling_seed: int,
+    max_prompt_tokens: int | None,
+    seconds: dict[str, float],
+    now: float,
+) -> None:
+    clock = time.perf_counter
+    encoder = policy.encoder
+    prompts = None if encoder is None else _Prompts(encoder, tools)
+    splice = bool(getattr(env, "splices", True))
+    messages = _messages(observation)
+    ids = None if prompts is None else prompts.next(messages, splice)
+    if ids is not None and max_prompt_tokens is not None and len(ids) > max_prompt_tokens:
+        raise ValueError(
+            f"the first prompt has {len(ids)} tokens, expected at most {max_prompt_tokens}"
+        )
+    transitions = episode.transitions
+    step = 0
+    ended = False
+    while not ended:
+        generation = await policy.generate(
+            GenerateRequest(
+                messages, tools, ids, episode.episode_id, step, (sampling_seed + step) & _SEED_MASK,
+                _text(observation, info), info,
+            )
+        )  # fmt: skip
+        t0 = clock()
+        seconds["generation"] += t0 - now
+        anchor = info.get("anchor", "")
+        if host is None:
+            observation, reward, terminated, truncated, info = env.step(generation.text)
+        else:
+            observation, reward, terminated, truncated, info = await host.step(generation.text)
+        now = clock()
+        seconds["environment"] += now - t0
+        ended = terminated or truncated
+        following = _messages(observation)
+        transition = Transition(
+            episode_id=episode.episode_id,
+            step=step,
+            task_id=episode.task_id,
+            env_id=episode.env_id,
+            observation=messages,
+            action=generation.text,
+            feedback=_text(observation, info),
+            reward=float(reward),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            stop_reason=info.get("stop_reason"),
+            next_observation=following,
+            agent_id=episode.agent_id,
+            group_id=episode.group_id,
+            anchor=anchor,
+            prompt_ids=generation.prompt_ids,
+            response_ids=generation.response_ids,
+            response_logprobs=generation.logprobs,
+            agent_error=info.get("agent_error"),
+            metrics=info.get("metrics") or {},
+            policy_version=generation.policy_version,
+            success=info.get("success"),
+            score=info.get("score"),
+        )
+        if generation.finish_reason == "length":
+            transition.extra["finish_reason"] = "length"
+        transitions.append(transition)
+        step += 1
+        if prompts is None or (ended and not truncated):
+            messages = following
+            continue
+        prompts.record(messages, generation)
+        ids = prompts.next(following, splice)
+        messages = following
+        if truncated:
+            transition.next_prompt_ids = ids
+        elif max_prompt_tokens is not None and len(ids) > max_prompt_tokens:
+            # The state cannot be shown whole, and a cut one would be another task.
+            transition.truncated, transition.stop_reason = True, "max_prompt_tokens"
+            transition.success, transition.score = False, 0.0
+            ended = True
+
+
+@dataclass(slots=True)
+class RolloutMetrics:
+    """What a rollout did. Seconds are summed over episodes, so they exceed the wall time."""
+
+    episodes: int = 0
+    invalid: int = 0
+    steps: int = 0
+    agent_errors: int = 0
+    wall_seconds: float = 0.0
+    environment_seconds: float = 0.0
+    generation_seconds: float = 0.0
+    queue_seconds: float = 0.0
+    wasted_seconds: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+
+    def add(self, episode: Episode) -> None:
+        """Count an episode."""
+        self.episodes += 1
+        self.steps += len(episode.transitions)
+        self.agent_errors += sum(t.agent_error is not None for t in episode.transitions)
+        spent = episode.seconds
+        self.environment_seconds += spent.get("environment", 0.0)
+        self.generation_seconds += spent.get("generation", 0.0)
+        self.queue_seconds += spent.get("queue", 0.0)
+        if not episode.valid:
+            self.invalid += 1
+            self.wasted_seconds += spent.get("environment", 0.0) + spent.get("generation", 0.0)
+            name = (episode.fault or "unknown").splitlines()[0][:200]
+            self.faults[name] = self.faults.get(name, 0) + 1
+
+    def as_dict(self, prefix: str = "rollout/") -> dict[str, float]:
+        """Numbers for a log."""
+        names = [n for n in self.__slots__ if n != "faults"]  # type: ignore[attr-defined]
+        out = {prefix + n: float(getattr(self, n)) for n in names}
+        out[prefix + "steps_per_second"] = self.steps / max(self.wall_seconds, 1e-9)
+        return out
+
+
+class EnvLoop:
+    """Runs episodes concurrently.
+
+    Args:
+        make_env: makes one environment; called once per slot, and again after a fault. For
+            ``isolation="process"`` it must be picklable (`functools.partial` of `make_agent_env`).
+        policy: serves all episodes.
+        concurrency: most episodes open at once.
+        isolation: ``"inline"`` steps environments in the event loop (right for those that never
+            block), ``"thread"`` and ``"process"`` outside it.
+        step_timeout: seconds a reset or step may take outside the loop; the episode is then
+            invalid and its environment is given up. Processes are killed, threads are left behind.
+        workers: processes that share the environments; None gives each environment its own.
+        seed: run seed; sampling seeds come from it and the episode's id.
+        max_prompt_tokens: see `run_episode`.
+        env_id: stored with transitions; the environment's own where None.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        policy: Policy,
+        *,
+        concurrency: int = 64,
+        isolation: str = "inline",
+        step_timeout: float | None = None,
+        workers: int | None = None,
+        seed: int = 0,
+        max_prompt_tokens: int | None = None,
+        env_id: str | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        if isolation not in ("inline", "thread", "process"):
+            raise ValueError(f"isolation must be inline, thread or process, got {isolation!r}")
+        if isolation == "inline" and step_timeout is not None:
+            raise ValueError(
+                "step_timeout needs isolation='thread' or 'process': "
+                "an environment stepped inside the event loop cannot be interrupted"
+            )
+        self.make_env, self.policy, self.concurrency = make_env, policy, concurrency
+        self.isolation, self.step_timeout, self.workers = isolation, step_timeout, workers
+        self.seed, self.max_prompt_tokens, self.env_id = seed, max_prompt_tokens, env_id
+        self.metrics = RolloutMetrics()
+        self._idle: list[Any] = []
+        self._pool: Any = None
+
+    def _new_env(self) -> Any:
+        if self._idle:
+            return self._idle.pop()
+        if self.isolation == "inline":
+            return self.make_env()
+        if self._pool is None:
+            self._pool = host_env(self.isolation, self.make_env, self.step_timeout, self.workers)
+        return self._pool.new()
+
+    async def _one(self, job: EpisodeJob, queued: float) -> Episode:
+        began = time.perf_counter()
+        sampling = job.sampling_seed
+        if sampling is None:
+            sampling = derive_int("sampling", self.seed, job.episode_id, bits=62)
+        try:
+            env = self._new_env()
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+            return Episode(
+                job.episode_id, "", self.env_id or "", job.group_id, valid=False, fault=fault
+            )
+        for _ in range(MAX_ATTEMPTS):
+            episode = await self._attempt(env, job, sampling)
+            if not (episode.fault or "").startswith(WorkerLost.__name__):
+                break
+        episode.seconds["queue"] = began - queued
+        if episode.valid:
+            self._idle.append(env)
+        elif isinstance(env, EnvHost):
+            env.give_up()
+        else:
+            _close_quietly(env)
+        return episode
+
+    async def _attempt(self, env: Any, job: EpisodeJob, sampling: int) -> Episode:
+        return await run_episode(
+            env,
+            self.policy,
+            episode_id=job.episode_id,
+            group_id=job.group_id,
+            env_id=self.env_id,
+            seed=job.seed,
+            options=job.options,
+            sampling_seed=sampling,
+            max_prompt_tokens=self.max_prompt_tokens,
+        )
+
+    async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[Episode]:
+        """Episodes as they end. Jobs are taken one by one as slots come free (back-pressure)."""
+        source = iter(jobs)
+        done: asyncio.Queue[Episode | None | BaseException] = asyncio.Queue(self.concurrency)
+        start = time.perf_counter()
+        open_workers = self.concurrency
+
+        async def work() -> None:
+            nonlocal open_workers
+            try:
+                # Not a for loop: all workers share the iterator, and it may raise in one of them.
+                while (job := next(source, None)) is not None:
+                    await done.put(await self._one(job, start))
+            except BaseException as error:
+                await done.put(error)
+                raise
+            finally:
+                open_workers -= 1
+                if open_workers == 0:
+                    await done.put(None)
+
+        tasks = [asyncio.create_task(work()) for _ in range(self.concurrency)]
+        before = self.metrics.wall_seconds
+        try:
+            while (item := await done.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                self.metrics.add(item)
+                self.metrics.wall_seconds = before + time.perf_counter() - start
+                yield item
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run(
+        self,
+        jobs: Sequence[EpisodeJob],
+        *,
+        on_episode: Callable[[Episode], None] | None = None,
+    ) -> list[Episode]:
+        """All episodes, in the order of ``jobs``. After a cancellation see `stream` for parts."""
+        place = {job.episode_id: i for i, job in enumerate(jobs)}
+        if len(place) != len(jobs):
+            raise ValueError("two jobs have the same episode_id")
+        out: list[Episode | None] = [None] * len(jobs)
+        async for episode in self.stream(jobs):
+            out[place[episode.episode_id]] = episode
+            if on_episode is not None:
+                on_episode(episode)
+        return [e for e in out if e is not None]
+
+    async def close(self) -> None:
+        """Close every environment."""
+        for env in self._idle:
+            if not isinstance(env, EnvHost):
+                _close_quietly(env)
+        self._idle.clear()
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def _close_quietly(env: Any) -> None:
+    # A broken environment may fail to close; its episode's fault has been recorded.
+    try:
+        env.close()
+    except Exception:
+        return
+
+
+def group_jobs(
+    names: Iterable[str],
+    group_size: int,
+    *,
+    seed: int,
+    options: Callable[[str], Mapping[str, Any] | None] | None = None,
+) -> Iterable[EpisodeJob]:
+    """``group_size`` episodes of one task for each name: one seed, different sampling.
+
+    Args:
+        names: unique names of the groups.
+        group_size: episodes a group.
+        seed: run seed.
+        options: reset options of a group.
+    """
+    for name in names:
+        env_seed = derive_int("group", seed, name, bits=31)
+        chosen = options(name) if options else None
+        for i in range(group_size):
+            yield EpisodeJob(f"{name}/{i}", env_seed, chosen, name)
+
+
+def has_signal(episodes: Sequence[Episode]) -> bool:
+    """Whether a group's valid episodes differ in their return (else no advantage comes of it)."""
+    returns = [e.ret for e in episodes if e.valid and e.transitions]
+    return len(returns) > 1 and float(np.ptp(returns)) > 0.0
+
+
+async def sample_groups(
+    loop: EnvLoop,
+    names: Iterable[str],
+    *,
+    want: int,
+    group_size: int,
+    seed: int,
+    options: Callable[[str], Mapping[str, Any] | None] | None = None,
+    keep: Callable[[Sequence[Episode]], bool] = has_signal,
+    max_episodes: int | None = None,
+    max_steps: int | None = None,
+) -> tuple[list[Episode], dict[str, float]]:
+    """Dynamic sampling: groups until ``want`` of them carry a signal, or a budget is spent.
+
+    Args:
+        names: group names, as many as may be needed (an infinite iterator is fine).
+        want: groups to keep.
+        keep: which groups to keep.
+        max_episodes, max_steps: no new group is started beyond.
+
+    Returns:
+        Episodes of the kept groups (fewer when a budget ran out) and counts:
+        ``groups_sampled``, ``groups_kept``, ``wasted_steps`` (steps of groups not kept).
+    """
+    started = steps = sampled = wasted = 0
+    kept: dict[str, list[Episode]] = {}
+    open_groups: dict[str, list[Episode]] = {}
+
+    def jobs() -> Iterable[EpisodeJob]:
+        nonlocal started
+        for name in names:
+            spent = max_steps is not None and steps >= max_steps
+            full = max_episodes is not None and started + group_size > max_episodes
+            if len(kept) >= want or spent or full:
+                return
+            started += group_size
+            yield from group_jobs([name], group_size, seed=seed, options=options)
+
+    async for episode in loop.stream(jobs()):
+        steps += len(episode.transitions)
+        group = open_groups.setdefault(episode.group_id, [])
+        group.append(episode)
+        if len(group) < group_size:
+            continue
+        del open_groups[episode.group_id]
+        sampled += 1
+        if len(kept) < want and keep(group):
+            kept[episode.group_id] = sorted(group, key=lambda e: e.episode_id)
+        else:
+            wasted += sum(len(e.transitions) for e in group)
+    episodes = [e for name in sorted(kept) for e in kept[name]]
+    counts = {"groups_sampled": sampled, "groups_kept": len(kept), "wasted_steps": wasted}
+    return episodes, {k: float(v) for k, v in counts.items()}
