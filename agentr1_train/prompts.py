@@ -9,10 +9,13 @@ produced. Context rules that rewrite the conversation are rendered anew.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from agentr1_envs.transitions import Episode
 
 Ids = npt.NDArray[np.int32]
 Message = Mapping[str, Any]
@@ -47,6 +50,7 @@ class PromptEncoder:
         self.template_kwargs = dict(template_kwargs or {})
         if end_ids is None:
             end_ids = [tokenizer.eos_token_id]
+        self.end_id = next(i for i in end_ids if i is not None)
         self.end_ids = frozenset(i for i in end_ids if i is not None)
         self._cache: dict[str, Ids] = {}
 
@@ -107,6 +111,11 @@ class PromptEncoder:
                 new = new[ends[0] + 1 :]
         return np.concatenate([prompt_ids, response_ids, new], dtype=np.int32)
 
+    def encode_action(self, text: str) -> Ids:
+        """int32 [R]: a written reply as if it had been sampled, the end-of-turn token included."""
+        ids = self._ids(text)
+        return np.append(ids, np.int32(self.end_id)).astype(np.int32)
+
     def decode(self, response_ids: Ids) -> str:
         """The action's text: special tokens kept, the end-of-turn token taken off."""
         ids = [int(i) for i in response_ids]
@@ -115,3 +124,55 @@ class PromptEncoder:
         return self.tokenizer.decode(
             ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
+
+
+class ConversationIds:
+    """The prompt ids of one episode's states, spliced where the conversation only grew."""
+
+    __slots__ = ("_messages", "_prompt", "_response", "encoder", "splice", "tools")
+
+    def __init__(
+        self, encoder: PromptEncoder, tools: Sequence[Any] | None, *, splice: bool = True
+    ) -> None:
+        self.encoder, self.tools, self.splice = encoder, tools, splice
+        self._messages: tuple[Message, ...] = ()
+        self._prompt: Ids | None = None
+        self._response: Ids | None = None
+
+    def next(self, messages: Sequence[Message]) -> Ids:
+        """int32 [P]: the ids of a state; earlier ids are kept if it continues the last one."""
+        messages = tuple(messages)
+        n = len(self._messages)
+        if (
+            self.splice
+            and self._prompt is not None
+            and self._response is not None
+            and len(messages) > n + 1
+            and messages[n].get("role") == "assistant"
+            and messages[:n] == self._messages
+        ):
+            system = messages[0] if messages[0].get("role") == "system" else None
+            return self.encoder.extend(
+                self._prompt, self._response, messages[n + 1 :], self.tools, system=system
+            )
+        return self.encoder.encode(messages, self.tools)
+
+    def record(self, messages: Sequence[Message], prompt_ids: Ids, response_ids: Ids) -> None:
+        """The reply to a state, with the ids that were fed and sampled."""
+        self._messages = tuple(messages)
+        self._prompt, self._response = prompt_ids, response_ids
+
+
+def tokenize_episode(
+    encoder: PromptEncoder,
+    episode: Episode,
+    tools: Sequence[Any] | None,
+    *,
+    splice: bool = True,
+) -> None:
+    """Give the transitions of a written episode (an expert's) the ids a model would have seen."""
+    ids = ConversationIds(encoder, tools, splice=splice)
+    for t in episode.transitions:
+        t.prompt_ids = ids.next(t.observation)
+        t.response_ids = encoder.encode_action(t.action)
+        ids.record(t.observation, t.prompt_ids, t.response_ids)

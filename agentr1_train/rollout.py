@@ -20,7 +20,8 @@ from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, Transition
 
 from .env_host import EnvHost, WorkerLost, host_env
-from .policies.base import GenerateRequest, Generation, Policy
+from .policies.base import GenerateRequest, Policy
+from .prompts import ConversationIds
 
 _SEED_MASK = (1 << 63) - 1
 MAX_ATTEMPTS = 3  # of an episode whose worker process died of another environment
@@ -63,34 +64,6 @@ def _text(observation: Any, info: Mapping[str, Any]) -> str:
     if said is not None:
         return said
     return observation[-1].get("content") or "" if observation else ""
-
-
-class _Prompts:
-    """The token ids of an episode's states, spliced where the conversation only grew."""
-
-    __slots__ = ("encoder", "messages", "prompt", "response", "tools")
-
-    def __init__(self, encoder: Any, tools: Sequence[Any]) -> None:
-        self.encoder, self.tools = encoder, tools
-        self.messages: tuple[Any, ...] = ()
-        self.prompt: Any = None
-        self.response: Any = None
-
-    def next(self, messages: tuple[Any, ...], splice: bool) -> Any:
-        n = len(self.messages)
-        grew = splice and self.prompt is not None and len(messages) > n + 1
-        if grew and messages[:n] == self.messages and messages[n].get("role") == "assistant":
-            system = messages[0] if messages[0].get("role") == "system" else None
-            ids = self.encoder.extend(
-                self.prompt, self.response, messages[n + 1 :], self.tools, system=system
-            )
-        else:
-            ids = self.encoder.encode(messages, self.tools)
-        return ids
-
-    def record(self, messages: tuple[Any, ...], generation: Generation) -> None:
-        self.messages, self.prompt = messages, generation.prompt_ids
-        self.response = generation.response_ids
 
 
 async def run_episode(
@@ -179,10 +152,10 @@ async def _play(
 ) -> None:
     clock = time.perf_counter
     encoder = policy.encoder
-    prompts = None if encoder is None else _Prompts(encoder, tools)
     splice = bool(getattr(env, "splices", True))
+    prompts = None if encoder is None else ConversationIds(encoder, tools, splice=splice)
     messages = _messages(observation)
-    ids = None if prompts is None else prompts.next(messages, splice)
+    ids = None if prompts is None else prompts.next(messages)
     if ids is not None and max_prompt_tokens is not None and len(ids) > max_prompt_tokens:
         raise ValueError(
             f"the first prompt has {len(ids)} tokens, expected at most {max_prompt_tokens}"
@@ -240,8 +213,8 @@ async def _play(
         if prompts is None or (ended and not truncated):
             messages = following
             continue
-        prompts.record(messages, generation)
-        ids = prompts.next(following, splice)
+        prompts.record(messages, generation.prompt_ids, generation.response_ids)
+        ids = prompts.next(following)
         messages = following
         if truncated:
             transition.next_prompt_ids = ids

@@ -8,7 +8,7 @@ separate rows. Rows that do not continue one another are chains of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,38 +37,37 @@ class Chain:
     lengths: list[int]
 
 
-def build_chains(batch: RowBatch) -> list[Chain]:
-    """Merge rows of an episode where the next prompt continues the last prompt and reply."""
-    prompts, pmask = batch.prompt_ids.cpu().numpy(), batch.prompt_mask.cpu().numpy()
-    replies, rmask = batch.response_ids.cpu().numpy(), batch.response_mask.cpu().numpy()
-    p_len, r_len = pmask.sum(1), rmask.sum(1)
-    width = prompts.shape[1]
-    order = np.lexsort((batch.step.cpu().numpy(), batch.episode.cpu().numpy()))
-    padding = batch.padding.cpu().numpy()
+def chain_rows(items: Iterable[tuple[int, Any, np.ndarray, np.ndarray]]) -> list[Chain]:
+    """Chains of ``(row, episode, prompt ids, reply ids)``, given in order of episode and step."""
     chains: list[Chain] = []
-    episode = batch.episode.cpu().numpy()
-    last = None
-    for row in order.tolist():
-        if padding[row]:
-            continue
-        prompt = prompts[row, width - p_len[row] :]
-        reply = replies[row, : r_len[row]]
-        whole = np.concatenate([prompt, reply])
-        chain = chains[-1] if chains and last == episode[row] else None
-        last = episode[row]
-        if (
-            chain is not None
-            and len(prompt) >= len(chain.ids)
-            and np.array_equal(prompt[: len(chain.ids)], chain.ids)
-        ):
-            chain.ids = whole
+    last: Any = None
+    for row, episode, prompt, reply in items:
+        chain = chains[-1] if chains and last == episode else None
+        last = episode
+        n = 0 if chain is None else len(chain.ids)
+        if chain is not None and len(prompt) >= n and np.array_equal(prompt[:n], chain.ids):
+            chain.ids = np.concatenate([prompt, reply])
         else:
-            chain = Chain(whole, [], [], [])
+            chain = Chain(np.concatenate([prompt, reply]), [], [], [])
             chains.append(chain)
         chain.rows.append(row)
         chain.starts.append(len(prompt))
         chain.lengths.append(len(reply))
     return chains
+
+
+def build_chains(batch: RowBatch) -> list[Chain]:
+    """Merge rows of an episode where the next prompt continues the last prompt and reply."""
+    prompts, replies = batch.prompt_ids.cpu().numpy(), batch.response_ids.cpu().numpy()
+    p_len = batch.prompt_mask.sum(1).tolist()
+    r_len = batch.response_mask.sum(1).tolist()
+    width = prompts.shape[1]
+    episode, step = batch.episode.cpu().numpy(), batch.step.cpu().numpy()
+    real = (~batch.padding & batch.valid).cpu().numpy()
+    order = [i for i in np.lexsort((step, episode)).tolist() if real[i] and p_len[i]]
+    return chain_rows(
+        (i, episode[i], prompts[i, width - p_len[i] :], replies[i, : r_len[i]]) for i in order
+    )
 
 
 def micro_batches(chains: Sequence[Chain], max_tokens: int) -> Iterator[list[Chain]]:
