@@ -40,6 +40,11 @@ class EnvHost:
         """The environment has failed: it will not be used again."""
 
 
+def splices(env: Any) -> bool:
+    """Whether the environment's states may be spliced; a context rule can forbid it."""
+    return bool(getattr(getattr(env, "context", None), "splices", True))
+
+
 def _reset(env: Any, seed: int | None, options: Any) -> tuple[Any, dict[str, Any], Any]:
     observation, info = env.reset(seed=seed, options=options)
     return observation, info, getattr(env.unwrapped, "tools", None) or ()
@@ -63,7 +68,7 @@ class ThreadHost(EnvHost):
         if self.env is None:
             self.env = self._make()
             self.spec = getattr(self.env, "spec", None)
-            self.splices = bool(getattr(self.env, "splices", True))
+            self.splices = splices(self.env)
         return _reset(self.env, seed, options)
 
     async def reset(
@@ -102,7 +107,7 @@ def _serve(connection: Any, make_env: Callable[[], Any]) -> None:
                 if slot not in envs:
                     envs[slot] = make_env()
                 env = envs[slot]
-                splices = bool(getattr(env, "splices", True))
+                splices = splices(env)
                 answer = (*_reset(env, *args), getattr(env.spec, "id", None), splices)
             else:
                 answer = envs[slot].step(*args)

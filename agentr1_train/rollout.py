@@ -19,7 +19,7 @@ import numpy as np
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, Transition
 
-from .env_host import EnvHost, WorkerLost, host_env
+from .env_host import EnvHost, WorkerLost, host_env, splices
 from .policies.base import GenerateRequest, Policy
 from .prompts import ConversationIds
 
@@ -60,7 +60,7 @@ def _text(observation: Any, info: Mapping[str, Any]) -> str:
     """What the environment said now, whatever the state was built into."""
     if isinstance(observation, str):
         return observation
-    said = info.get("observation")
+    said = info.get("feedback")  # ChatPrompt's
     if said is not None:
         return said
     return observation[-1].get("content") or "" if observation else ""
@@ -152,7 +152,7 @@ async def _play(
 ) -> None:
     clock = time.perf_counter
     encoder = policy.encoder
-    splice = bool(getattr(env, "splices", True))
+    splice = host.splices if host else splices(env)
     prompts = None if encoder is None else ConversationIds(encoder, tools, splice=splice)
     messages = _messages(observation)
     ids = None if prompts is None else prompts.next(messages)

@@ -1,0 +1,100 @@
+"""Where a run starts: the model, and the episodes its cold start learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentr1_envs.transitions import Episode, group_episodes, read_transitions
+
+from ..prompts import PromptEncoder, tokenize_episode
+from . import tiny
+from .data import env_maker, env_spec, expert_episodes
+from .forward import Chain
+from .progress import Progress
+from .sft import examples
+
+
+def _written(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
+    """The cold start's episodes: from a transitions file, or played by the scripted policy."""
+    settings = config["agentr1"]["cold_start"]
+    if settings["data"]:
+        episodes = group_episodes(read_transitions(settings["data"]))
+        solved = [e for e in episodes if e.success]
+        if not solved:
+            raise ValueError(f"{settings['data']}: expected episodes that succeeded, found none")
+        return solved
+    count = int(settings["episodes"])
+    progress.start("expert episodes", count)
+    episodes = expert_episodes(
+        env_spec(config, split=settings["split"]),
+        count,
+        policy=settings["policy"],
+        seed=int(config["agentr1"]["seed"]),
+        on_episode=lambda e: progress.advance("expert episodes"),
+    )
+    progress.finish("expert episodes")
+    return episodes
+
+
+def prepare_model(
+    config: Mapping[str, Any], *, device: str, dtype: Any, progress: Progress
+) -> tuple[Any, Any, list[Episode] | None]:
+    """Model, tokenizer, and the episodes that were needed to make a tokenizer (else None).
+
+    ``actor_rollout_ref.model.path`` is a saved model's directory, or a size of `tiny.SIZES`: then
+    the tokenizer is trained on the episodes' texts and the model starts from random weights.
+    """
+    path = str(config["actor_rollout_ref"]["model"]["path"])
+    if path not in tiny.SIZES:
+        if not Path(path).is_dir():
+            sizes = ", ".join(tiny.SIZES)
+            raise FileNotFoundError(f"model={path}: expected a saved model's folder, or {sizes}")
+        return *tiny.load(path, dtype=dtype, device=device), None
+    settings = config["agentr1"]["tiny"]
+    episodes = _written(config, progress)
+    length = int(settings["context_length"])
+    tokenizer = tiny.train_tokenizer(
+        texts(episodes), int(settings["vocab_size"]), model_max_length=length
+    )
+    model = tiny.build_model(
+        tokenizer, path, seed=int(config["agentr1"]["seed"]), max_positions=length
+    )
+    return model.to(device), tokenizer, episodes
+
+
+def texts(episodes: Sequence[Episode]) -> Iterable[str]:
+    """Every text a model meets in these episodes, once."""
+    seen: set[str] = set()
+    for episode in episodes:
+        for t in episode.transitions:
+            for text in (*(m.get("content") or "" for m in t.observation), t.action, t.feedback):
+                if text not in seen:
+                    seen.add(text)
+                    yield text
+
+
+def cold_start_data(
+    config: Mapping[str, Any],
+    tokenizer: Any,
+    episodes: list[Episode] | None,
+    progress: Progress,
+) -> list[Chain]:
+    """Training sequences of the cold start."""
+    if episodes is None:
+        episodes = _written(config, progress)
+    encoder = PromptEncoder(tokenizer)
+    env = env_maker(env_spec(config))()
+    tools = getattr(env.unwrapped, "tools", None) or ()
+    if config["agentr1"]["env"].get("tool_prompt"):
+        tools = ()
+    splice = bool(getattr(env.context, "splices", True))
+    env.close()
+    progress.start("tokenizing", len(episodes))
+    for episode in episodes:
+        if not len(episode.transitions[0].prompt_ids):
+            tokenize_episode(encoder, episode, tools, splice=splice)
+        progress.advance("tokenizing")
+    progress.finish("tokenizing")
+    return examples([t for e in episodes for t in e.transitions])
