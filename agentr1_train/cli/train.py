@@ -1,0 +1,98 @@
+"""`agentr1 train recipe=NAME key=value ... [--resume]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from agentr1_train.cli.common import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line; settings are ``key=value`` words in Hydra's grammar."""
+    from agentr1_train.config import ALIASES
+
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "short keys:\n" + "\n".join(f"  {k:14} {v}" for k, v in ALIASES.items())
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="recipe=NAME and settings")
+    parser.add_argument("--resume", action="store_true", help="continue a run that was interrupted")
+    parser.add_argument("--overwrite", action="store_true", help="start anew in an existing run")
+    parser.add_argument("--print-config", action="store_true", help="print the settings and stop")
+    parser.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Train; 0 when the run ended by itself."""
+    config = resolve(args.settings)
+    if args.print_config:
+        from omegaconf import OmegaConf
+
+        print(OmegaConf.to_yaml(config, resolve=True), end="")
+        return 0
+    run(config, resume=args.resume, overwrite=args.overwrite, quiet=args.quiet)
+    return 0
+
+
+def resolve(settings: list[str]) -> Any:
+    """The configuration, or a `UsageError` that says what is wrong with the words."""
+    try:
+        from agentr1_train.config import ConfigError, load_config
+    except ImportError as error:  # pragma: no cover - depends on the installation
+        raise UsageError(f"{error}; training needs pip install 'agentr1[train]'") from None
+    try:
+        return load_config(settings)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error}; training needs pip install 'agentr1[train]'") from None
+
+
+def run(config: Any, *, resume: bool, overwrite: bool, quiet: bool) -> dict[str, float]:
+    """Train with a resolved configuration.
+
+    Raises:
+        UsageError: a setting is impossible, or the run exists and neither flag was given.
+    """
+    from omegaconf import OmegaConf
+
+    from agentr1_train.config import save_config
+
+    # Threads that spin while they wait fight with whatever else runs on the machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    directory = Path(config.trainer.default_local_dir)
+    resume = resume or config.trainer.resume_mode == "auto"
+    used = directory.is_dir() and any(directory.iterdir())
+    if used and not (resume or overwrite):
+        raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
+    if used and overwrite and not resume:
+        _clear(directory)
+    backend = str(config.agentr1.backend)
+    if backend != "local":
+        raise UsageError(
+            f"backend={backend}: this command runs the local back end; "
+            "verl is started by the recipe's run_verl.sh"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    save_config(config, directory / "config.yaml")
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    try:
+        from agentr1_train.local.trainer import Trainer
+
+        trainer = Trainer(plain, resume=resume, quiet=quiet)  # type: ignore[arg-type]
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    return trainer.run()
+
+
+def _clear(directory: Path) -> None:
+    """Remove what a run left; files that no run writes stay."""
+    import shutil
+
+    for pattern in (
+        "config.yaml", "metrics.jsonl", "curve.png", "*.parquet", "checkpoints", "tensorboard",
+    ):  # fmt: skip
+        for path in directory.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
