@@ -51,8 +51,8 @@ class LlamaRunner:
 
     reuses_prefixes = True
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, dtype: torch.dtype | None = None) -> None:
+        self.model, self._dtype = model, dtype
         c = model.config
         self.layers = c.num_hidden_layers
         self.heads, self.kv_heads = c.num_attention_heads, c.num_key_value_heads
@@ -80,21 +80,25 @@ class LlamaRunner:
         """Take over the model's present weights (fused copies are made of some)."""
         m = self.model.model
         self.device = m.embed_tokens.weight.device
-        self.dtype = m.embed_tokens.weight.dtype
-        self.embed = m.embed_tokens.weight
-        self.head = self.model.lm_head.weight
-        self.norm = m.norm.weight
+        self.dtype = dtype = self._dtype or m.embed_tokens.weight.dtype
+        self.embed = m.embed_tokens.weight.to(dtype)
+        tied = self.model.lm_head.weight is m.embed_tokens.weight
+        self.head = self.embed if tied else self.model.lm_head.weight.to(dtype)
+        self.norm = m.norm.weight.to(dtype)
         self.blocks = []
         for b in m.layers:
             a, f = b.self_attn, b.mlp
             self.blocks.append(
-                (
-                    b.input_layernorm.weight,
-                    torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]),
-                    a.o_proj.weight,
-                    b.post_attention_layernorm.weight,
-                    torch.cat([f.gate_proj.weight, f.up_proj.weight]),
-                    f.down_proj.weight,
+                tuple(
+                    w.to(dtype)
+                    for w in (
+                        b.input_layernorm.weight,
+                        torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]),
+                        a.o_proj.weight,
+                        b.post_attention_layernorm.weight,
+                        torch.cat([f.gate_proj.weight, f.up_proj.weight]),
+                        f.down_proj.weight,
+                    )
                 )
             )
         positions = torch.arange(self.max_positions, device=self.device)[None]
@@ -207,8 +211,8 @@ class GenericRunner:
 
     reuses_prefixes = False
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, dtype: torch.dtype | None = None) -> None:
+        self.model, self._dtype = model, dtype
         self.max_positions = getattr(model.config, "max_position_embeddings", 1 << 30)
 
     def refresh(self) -> None:
@@ -217,6 +221,11 @@ class GenericRunner:
     @property
     def device(self) -> Any:
         return next(self.model.parameters()).device
+
+    def _precision(self) -> Any:
+        # Weights that are trained in float32 are used in the dtype that training uses them in.
+        wanted = self._dtype or torch.float32
+        return torch.autocast(self.device.type, wanted, enabled=wanted != torch.float32)
 
     @torch.no_grad()
     def prefill(
@@ -228,26 +237,28 @@ class GenericRunner:
         start = torch.tensor([total - len(p) for p in prompts], device=self.device)
         columns = torch.arange(total, device=self.device)
         attention = (columns[None] >= start[:, None]).long()
-        out = self.model(
-            input_ids=ids,
-            attention_mask=attention,
-            position_ids=(columns[None] - start[:, None]).clamp_(min=0),
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        with self._precision():
+            out = self.model(
+                input_ids=ids,
+                attention_mask=attention,
+                position_ids=(columns[None] - start[:, None]).clamp_(min=0),
+                use_cache=True,
+                logits_to_keep=1,
+            )
         return State(out.past_key_values, start, total, attention), out.logits[:, -1].float()
 
     @torch.no_grad()
     def decode(self, state: State, tokens: Tensor) -> Tensor:
         state.bias = torch.cat([state.bias, state.bias.new_ones(len(tokens), 1)], dim=1)
-        out = self.model(
-            input_ids=tokens[:, None],
-            attention_mask=state.bias,
-            position_ids=(state.used - state.start)[:, None],
-            past_key_values=state.buffer,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        with self._precision():
+            out = self.model(
+                input_ids=tokens[:, None],
+                attention_mask=state.bias,
+                position_ids=(state.used - state.start)[:, None],
+                past_key_values=state.buffer,
+                use_cache=True,
+                logits_to_keep=1,
+            )
         state.used += 1
         return out.logits[:, -1].float()
 
@@ -259,6 +270,10 @@ class GenericRunner:
         return self.keep(state, rows)
 
 
-def make_runner(model: Any) -> LlamaRunner | GenericRunner:
-    """The fast forward where the model is a plain Llama, the library's own for the rest."""
-    return LlamaRunner(model) if LlamaRunner.supports(model) else GenericRunner(model)
+def make_runner(model: Any, dtype: torch.dtype | None = None) -> LlamaRunner | GenericRunner:
+    """The fast forward where the model is a plain Llama, the library's own for the rest.
+
+    ``dtype`` is what the passes run in; the weights' own where None.
+    """
+    kind = LlamaRunner if LlamaRunner.supports(model) else GenericRunner
+    return kind(model, dtype)

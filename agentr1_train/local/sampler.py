@@ -54,6 +54,7 @@ class Sampler:
         top_p, top_k: cut of the distribution, 1.0 and 0 for none.
         max_batch: rows decoded together; larger calls are split.
         reuse_prefixes: keep keys and values between the turns of a conversation (``key``).
+        dtype: of the forward passes; the weights' own where None.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Sampler:
         top_k: int = 0,
         max_batch: int = 256,
         reuse_prefixes: bool = True,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        self.runner = make_runner(model)
+        self.runner = make_runner(model, dtype)
         self.pad_id = pad_id
         self.stop_ids = torch.tensor(sorted(set(stop_ids)), dtype=torch.long)
         self.top_p, self.top_k, self.max_batch = top_p, top_k, max_batch

@@ -48,8 +48,8 @@ def make_loss(config: Mapping[str, Any]) -> LossConfig:
     )
 
 
-def make_update(config: Mapping[str, Any], device: str) -> UpdateConfig:
-    """How batches become optimizer steps."""
+def make_update(config: Mapping[str, Any], half: bool) -> UpdateConfig:
+    """How batches become optimizer steps; ``half``: the passes run in half precision."""
     a = config["actor_rollout_ref"]["actor"]
     old = config["agentr1"]["old_logprobs"]
     if old not in ("auto", "rollout", "recompute"):
@@ -60,7 +60,7 @@ def make_update(config: Mapping[str, Any], device: str) -> UpdateConfig:
         max_tokens=int(a["ppo_max_token_len_per_gpu"]),
         grad_clip=float(a["grad_clip"]),
         temperature=float(config["actor_rollout_ref"]["rollout"]["temperature"]),
-        recompute_old=old == "recompute" or (old == "auto" and device != "cpu"),
+        recompute_old=old == "recompute" or (old == "auto" and half),
         value_clip=config["critic"]["cliprange_value"],
     )
 
@@ -74,8 +74,9 @@ def make_optimizer(model: Any, optim: Mapping[str, Any]) -> torch.optim.Optimize
         {"params": [p for p in params if p.dim() > 1], "weight_decay": decay},
         {"params": [p for p in params if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    lr = float(optim["lr"])
-    return torch.optim.AdamW(groups, lr=lr, betas=(float(betas[0]), float(betas[1])), fused=True)
+    pair = (float(betas[0]), float(betas[1]))
+    eps = float(optim.get("eps") or 1e-8)
+    return torch.optim.AdamW(groups, lr=float(optim["lr"]), betas=pair, eps=eps, fused=True)
 
 
 def learning_rate(optim: Mapping[str, Any], step: int, total: int) -> float:

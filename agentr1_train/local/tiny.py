@@ -44,7 +44,9 @@ CHAT_TEMPLATE = (
 
 SIZES: dict[str, dict[str, int]] = {
     # Few key heads: on a CPU, decoding waits for the cache to be read.
-    "tiny": {"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6,
+    "tiny": {"hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 8,
+             "num_key_value_heads": 2, "intermediate_size": 768},
+    "deep": {"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6,
              "num_key_value_heads": 2, "intermediate_size": 576},
     "micro": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
               "num_key_value_heads": 1, "intermediate_size": 128},
@@ -110,7 +112,7 @@ def build_model(
         bos_token_id=None,
         tie_word_embeddings=True,
         attention_dropout=0.0,
-        initializer_range=0.02,
+        initializer_range=0.05,
         **SIZES[size],
     )
     with torch.random.fork_rng(devices=[]):

@@ -96,8 +96,13 @@ class Trainer:
         if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
             raise ValueError(f"trainer.device: {device!r}, expected cpu, cuda or auto")
         self.device = device
-        # Weights are trained in float32; on a GPU the passes run in bfloat16 (autocast).
+        # Weights are always kept and stepped in float32; the passes run in half precision on a GPU.
         self.dtype = torch.float32
+        wanted = self.own["dtype"]
+        if wanted not in ("auto", "float32", "bfloat16"):
+            raise ValueError(f"agentr1.dtype: {wanted!r}, expected auto, float32 or bfloat16")
+        half = wanted == "bfloat16" or (wanted == "auto" and device != "cpu")
+        self.compute_dtype = torch.bfloat16 if half else torch.float32
         threads = self.own["num_threads"]
         if self.own["deterministic"]:
             torch.use_deterministic_algorithms(True)
@@ -129,6 +134,7 @@ class Trainer:
             "max_tokens": int(c["data"]["max_response_length"]),
             "max_batch": int(rollout["max_num_seqs"]),
             "window": None if self.own["deterministic"] else 0.02,
+            "dtype": self.compute_dtype,
         }
         self.policy = TransformersPolicy(
             self.model,
@@ -181,7 +187,7 @@ class Trainer:
             self.optimizer,
             advantage,
             loss,
-            make_update(c, self.device),
+            make_update(c, self.compute_dtype != torch.float32),
             pad_id=self.pad_id,
             seed=self.seed,
             critic=self.critic,
@@ -208,6 +214,10 @@ class Trainer:
         self.progress.print(f"run: {self.directory}")
         return result
 
+    def _precision(self) -> Any:
+        half = self.compute_dtype != torch.float32
+        return torch.autocast(self.device.partition(":")[0], self.compute_dtype, enabled=half)
+
     def _clock(self) -> float:
         self.elapsed = time.perf_counter() - self._started
         return self.elapsed
@@ -222,7 +232,8 @@ class Trainer:
         self.progress.start("cold start", steps, self.cold_step)
         while self.cold_step < steps:
             lr = learning_rate(settings, self.cold_step, steps)
-            metrics = learner.step(self.cold_step, lr)
+            with self._precision():
+                metrics = learner.step(self.cold_step, lr)
             self.cold_step += 1
             self.progress.advance("cold start", loss=metrics["sft/loss"])
             if save_every and self.cold_step % save_every == 0 and self.cold_step < steps:
@@ -302,12 +313,13 @@ class Trainer:
                 transitions, pad_id=self.pad_id, bootstrap=self.critic is not None
             )
             warm = self.iteration >= int(self.config["critic"]["warmup_steps"])
-            updated, advantages = self.updater.update(
-                batch,
-                self.iteration,
-                rewards=self._rewards(batch),
-                policy=warm or self.critic is None,
-            )
+            with self._precision():
+                updated, advantages = self.updater.update(
+                    batch,
+                    self.iteration,
+                    rewards=self._rewards(batch),
+                    policy=warm or self.critic is None,
+                )
             metrics.update(updated)
             _note_advantages(transitions, batch, advantages.advantages)
         self._write_transitions(transitions)

@@ -34,6 +34,7 @@ class TransformersPolicy(Policy):
         max_batch: most rows decoded together.
         window: seconds to wait for company. None waits until every running episode waits
             (lockstep: batches then depend on nothing but the episodes).
+        dtype: torch dtype of the passes; the weights' own where None.
         template_kwargs: further arguments of the chat template.
     """
 
@@ -48,6 +49,7 @@ class TransformersPolicy(Policy):
         top_k: int = 0,
         max_batch: int = 256,
         window: float | None = 0.02,
+        dtype: Any = None,
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         ends = _end_ids(model, tokenizer)
@@ -61,6 +63,7 @@ class TransformersPolicy(Policy):
             top_p=top_p,
             top_k=top_k,
             max_batch=max_batch,
+            dtype=dtype,
         )
         self.temperature, self.max_tokens, self.window = temperature, max_tokens, window
         # A reply needs room for a token at least.
