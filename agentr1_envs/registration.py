@@ -44,6 +44,7 @@ ENVS: dict[str, EnvEntry] = {
             summary="Grade-school word problems with a calculator",
             experts={
                 "expert": "agentr1_envs.gsm8k_tool.expert:Expert",
+                "mental": "agentr1_envs.gsm8k_tool.expert:Mental",
                 "observer": "agentr1_envs.gsm8k_tool.observer:Observer",
             },
             prepare="agentr1_recipes.gsm8k_tool.prepare",

@@ -50,6 +50,7 @@ OPEN = (
     "agentr1.env.context",
     "agentr1.eval.kwargs",
     "agentr1.eval.extra",
+    "agentr1.cold_start.policy",
 )
 _RENAMED_VALUES = {"actor_rollout_ref.actor.policy_loss.loss_mode": {"vanilla": "ppo"}}
 

@@ -36,3 +36,15 @@ class Expert:
     def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The next reply of the solution."""
         return self._replies.pop() if len(self._replies) > 1 else self._replies[0]
+
+
+class Mental(Expert):
+    """Sees the task: answers at once, as someone who does sums in their head.
+
+    Right, but not to be imitated by a model that cannot: a cold start on a mixture of both styles
+    leaves it to reinforcement learning to find out which one pays.
+    """
+
+    def reset(self, obs: Any, info: dict[str, Any]) -> None:
+        """Reads the new episode's task."""
+        self._replies = [f"{MARK} {self._env.task['answer']}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,37 +62,6 @@ def make_update(config: Mapping[str, Any], half: bool) -> UpdateConfig:
         recompute_old=old == "recompute" or (old == "auto" and half),
         value_clip=config["critic"]["cliprange_value"],
     )
-
-
-def make_optimizer(model: Any, optim: Mapping[str, Any]) -> torch.optim.Optimizer:
-    """AdamW; matrices decay, norms and biases do not."""
-    decay = float(optim.get("weight_decay") or 0.0)
-    betas = optim.get("betas") or (0.9, 0.95)
-    params = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in params if p.dim() > 1], "weight_decay": decay},
-        {"params": [p for p in params if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    pair = (float(betas[0]), float(betas[1]))
-    eps = float(optim.get("eps") or 1e-8)
-    return torch.optim.AdamW(groups, lr=float(optim["lr"]), betas=pair, eps=eps, fused=True)
-
-
-def learning_rate(optim: Mapping[str, Any], step: int, total: int) -> float:
-    """The rate of step ``step`` (0-based) of ``total``: linear warm-up, then the schedule."""
-    peak = float(optim["lr"])
-    warm = int(optim.get("lr_warmup_steps") or 0)
-    if step < warm:
-        return peak * (step + 1) / warm
-    kind = optim.get("lr_scheduler_type") or "constant"
-    done = (step - warm) / max(total - warm, 1)
-    if kind == "constant":
-        return peak
-    if kind == "linear":
-        return peak * (1.0 - done)
-    if kind == "cosine":
-        return peak * 0.5 * (1.0 + math.cos(math.pi * done))
-    raise ValueError(f"lr_scheduler_type: {kind!r}, expected constant, linear or cosine")
 
 
 def run_metadata(config: Mapping[str, Any]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from agentr1_envs.seeding import derive
 from agentr1_envs.transitions import Transition
 
 from .forward import Chain, chain_rows, micro_batches
+from .optim import Optimizers
 
 
 def examples(transitions: Sequence[Transition]) -> list[Chain]:
@@ -67,7 +68,7 @@ class Supervised:
     def __init__(
         self,
         model: Any,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizers,
         data: Sequence[Chain],
         config: SupervisedConfig,
         *,
@@ -95,10 +96,9 @@ class Supervised:
     def step(self, step: int, lr: float) -> dict[str, float]:
         """One optimizer step (micro-batches accumulate); mean loss per trained token."""
         device = next(self.model.parameters()).device
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        self.optimizer.set_lr(lr)
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         batch = self._pick(step)
         parts = [
             _batch_tensors(p, self.pad_id, self.config.loss_on, device)

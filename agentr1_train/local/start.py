@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, group_episodes, read_transitions
 
 from ..prompts import PromptEncoder, tokenize_episode
@@ -25,16 +26,28 @@ def _written(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
         if not solved:
             raise ValueError(f"{settings['data']}: expected episodes that succeeded, found none")
         return solved
+    shares = settings["policy"]
+    shares = {shares: 1.0} if isinstance(shares, str) else dict(shares)
+    total = sum(shares.values())
+    if not total > 0 or min(shares.values()) < 0:
+        raise ValueError(f"cold_start.policy: expected positive shares, got {shares}")
     count = int(settings["episodes"])
     progress.start("expert episodes", count)
-    episodes = expert_episodes(
-        env_spec(config, split=settings["split"]),
-        count,
-        policy=settings["policy"],
-        seed=int(config["agentr1"]["seed"]),
-        on_episode=lambda e: progress.advance("expert episodes"),
-    )
+    episodes: list[Episode] = []
+    for name, share in shares.items():
+        # Every policy plays tasks of its own, so that none is shown solved in two ways.
+        episodes += expert_episodes(
+            env_spec(config, split=settings["split"]),
+            max(round(count * share / total), 1),
+            policy=name,
+            seed=derive_int("cold start", config["agentr1"]["seed"], name, bits=31),
+            on_episode=lambda e: progress.advance("expert episodes"),
+        )
     progress.finish("expert episodes")
+    for i, episode in enumerate(episodes):  # unique among the policies
+        episode.episode_id = f"written/{i}"
+        for t in episode.transitions:
+            t.episode_id = episode.episode_id
     return episodes
 
 

@@ -44,10 +44,10 @@ CHAT_TEMPLATE = (
 
 SIZES: dict[str, dict[str, int]] = {
     # Few key heads: on a CPU, decoding waits for the cache to be read.
-    "tiny": {"hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 8,
-             "num_key_value_heads": 2, "intermediate_size": 768},
-    "deep": {"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6,
+    "tiny": {"hidden_size": 192, "num_hidden_layers": 3, "num_attention_heads": 6,
              "num_key_value_heads": 2, "intermediate_size": 576},
+    "small": {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8,
+              "num_key_value_heads": 2, "intermediate_size": 768},
     "micro": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
               "num_key_value_heads": 1, "intermediate_size": 128},
 }  # fmt: skip

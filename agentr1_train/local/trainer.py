@@ -26,13 +26,12 @@ from . import tiny
 from .checkpoint import checkpoints, clean, load_checkpoint, save_checkpoint
 from .data import env_spec, make_loop, play_panel, summarise
 from .forward import ValueModel
+from .optim import Optimizers, learning_rate, make_optimizer
 from .progress import Progress
 from .report import closing_table, draw_curve
 from .settings import (
-    learning_rate,
     make_advantage,
     make_loss,
-    make_optimizer,
     make_update,
     run_metadata,
 )
@@ -171,7 +170,7 @@ class Trainer:
         optim = self.actor["optim"] if rl else own["cold_start"]
         self.optimizer = make_optimizer(self.model, optim)
         self.critic: ValueModel | None = None
-        self.critic_optimizer: torch.optim.Optimizer | None = None
+        self.critic_optimizer: Optimizers | None = None
         self.reference = None
         self.updater: Updater | None = None
         if not rl:
@@ -301,8 +300,7 @@ class Trainer:
         """One update: roll out, estimate, learn."""
         assert self.updater is not None
         began, cpu = time.perf_counter(), time.process_time()
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.actor["optim"], self.iteration, self.total)
+        self.optimizer.set_lr(learning_rate(self.actor["optim"], self.iteration, self.total))
         self.policy.weights_changed(self.iteration)
         episodes, counts = await self._roll_out()
         rolled = time.perf_counter()

@@ -25,6 +25,7 @@ from .forward import (
     value,
     value_all,
 )
+from .optim import Optimizers
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class Updater:
     def __init__(
         self,
         model: Any,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizers,
         advantage: AdvantageConfig,
         loss: LossConfig,
         config: UpdateConfig,
@@ -97,7 +98,7 @@ class Updater:
         pad_id: int,
         seed: int = 0,
         critic: ValueModel | None = None,
-        critic_optimizer: torch.optim.Optimizer | None = None,
+        critic_optimizer: Optimizers | None = None,
         reference: Any = None,
     ) -> None:
         if advantage.needs_values and critic is None:
@@ -204,7 +205,7 @@ class Updater:
         live = used.tolist()
         part = [chain for chain in part if any(live[r] for r in chain.rows)]
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         for micro in micro_batches(part, c.max_tokens):
             s = score(
                 self.model, micro, old.shape[1], pad_id=self.pad_id, temperature=c.temperature,
@@ -250,7 +251,7 @@ class Updater:
         assert self.critic is not None and self.critic_optimizer is not None
         device = next(self.critic.parameters()).device
         count = int(result.value_mask[rows].sum())
-        self.critic_optimizer.zero_grad(set_to_none=True)
+        self.critic_optimizer.zero_grad()
         for micro in micro_batches(part, self.config.max_tokens):
             s = value(self.critic, micro, result.returns.shape[1], pad_id=self.pad_id)
             r = s.rows
