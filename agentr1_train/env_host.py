@@ -107,8 +107,8 @@ def _serve(connection: Any, make_env: Callable[[], Any]) -> None:
                 if slot not in envs:
                     envs[slot] = make_env()
                 env = envs[slot]
-                splices = splices(env)
-                answer = (*_reset(env, *args), getattr(env.spec, "id", None), splices)
+                env_id = getattr(env.spec, "id", None)
+                answer = (*_reset(env, *args), env_id, splices(env))
             else:
                 answer = envs[slot].step(*args)
             connection.send((number, True, answer))

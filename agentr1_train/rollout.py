@@ -50,7 +50,7 @@ def _tool_schemas(env: Any) -> Sequence[Any]:
     return getattr(env.unwrapped, "tools", None) or ()
 
 
-def _messages(observation: Any) -> tuple[Mapping[str, Any], ...]:
+def _messages(observation: Any) -> tuple[dict[str, Any], ...]:
     if isinstance(observation, str):
         return ({"role": "user", "content": observation},)
     return tuple(observation)
@@ -111,9 +111,7 @@ async def run_episode(
         t1 = clock()
         seconds["environment"] += t1 - t0
         episode.task_id = str(info.get("task_id", ""))
-        policy.start_episode(
-            episode_id, env if host is None else host.env, observation, info
-        )
+        policy.start_episode(episode_id, env if host is None else host.env, observation, info)
         started = True
         await _play(
             env, host, policy, episode, observation, info, tools, sampling_seed,
@@ -360,7 +358,7 @@ class EnvLoop:
     async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[Episode]:
         """Episodes as they end. Jobs are taken one by one as slots come free (back-pressure)."""
         source = iter(jobs)
-        done: asyncio.Queue[Episode | None | BaseException] = asyncio.Queue(self.concurrency)
+        done: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(self.concurrency)
         start = time.perf_counter()
         open_workers = self.concurrency
 

@@ -82,9 +82,7 @@ def expert_episodes(
     player = make_policy(policy, env_id=spec["env_id"])
     settings = {"concurrency": min(count, 64), "isolation": "auto"}
     loop = make_loop(spec, player, settings, seed=seed)
-    jobs = [
-        EpisodeJob(f"expert/{i}", derive_int("expert", seed, i, bits=31)) for i in range(count)
-    ]
+    jobs = [EpisodeJob(f"expert/{i}", derive_int("expert", seed, i, bits=31)) for i in range(count)]
 
     async def play() -> list[Episode]:
         try:

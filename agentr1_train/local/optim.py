@@ -60,7 +60,9 @@ def make_optimizer(model: Any, optim: Mapping[str, Any]) -> Optimizers:
     hidden: dict[str, Any] = {}
     if kind == "muon":
         if not hasattr(torch.optim, "Muon"):
-            raise ValueError(f"optimizer: muon needs torch 2.9 or later, this is {torch.__version__}")
+            raise ValueError(
+                f"optimizer: muon needs torch 2.9 or later, this is {torch.__version__}"
+            )
         hidden = {
             n: p for n, p in params.items() if p.dim() == 2 and "embed" not in n and "head" not in n
         }

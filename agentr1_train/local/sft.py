@@ -27,7 +27,9 @@ def examples(transitions: Sequence[Transition]) -> list[Chain]:
     for i in rows:
         t = transitions[i]
         if not len(t.prompt_ids) or not len(t.response_ids):
-            raise ValueError(f"episode {t.episode_id!r}, step {t.step}: expected token ids, got none")
+            raise ValueError(
+                f"episode {t.episode_id!r}, step {t.step}: expected token ids, got none"
+            )
     parts = [transitions[i] for i in rows]
     return chain_rows(
         (i, (t.episode_id, t.agent_id), t.prompt_ids, t.response_ids)

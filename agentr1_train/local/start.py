@@ -21,8 +21,8 @@ def _written(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
     """The cold start's episodes: from a transitions file, or played by the scripted policy."""
     settings = config["agentr1"]["cold_start"]
     if settings["data"]:
-        episodes = group_episodes(read_transitions(settings["data"]))
-        solved = [e for e in episodes if e.success]
+        collected = group_episodes(read_transitions(settings["data"]))
+        solved = [e for e in collected if e.success]
         if not solved:
             raise ValueError(f"{settings['data']}: expected episodes that succeeded, found none")
         return solved
@@ -74,7 +74,8 @@ def prepare_model(
     model = tiny.build_model(
         tokenizer, path, seed=int(config["agentr1"]["seed"]), max_positions=length
     )
-    return model.to(device), tokenizer, episodes
+    model.to(device)  # type: ignore[arg-type]
+    return model, tokenizer, episodes
 
 
 def texts(episodes: Sequence[Episode]) -> Iterable[str]:

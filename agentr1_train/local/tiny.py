@@ -42,7 +42,7 @@ CHAT_TEMPLATE = (
     "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
 )
 
-SIZES: dict[str, dict[str, int]] = {
+SIZES: dict[str, dict[str, Any]] = {
     # Few key heads: on a CPU, decoding waits for the cache to be read.
     "tiny": {"hidden_size": 192, "num_hidden_layers": 3, "num_attention_heads": 6,
              "num_key_value_heads": 2, "intermediate_size": 576},
@@ -65,7 +65,9 @@ def train_tokenizer(
     from transformers import PreTrainedTokenizerFast
 
     if vocab_size < 300:
-        raise ValueError(f"vocab_size must be at least 300 (256 bytes and markers), got {vocab_size}")
+        raise ValueError(
+            f"vocab_size must be at least 300 (256 bytes and markers), got {vocab_size}"
+        )
     roles = [f"<|{r}|>" for r in ROLES]
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.Sequence(
@@ -121,8 +123,16 @@ def build_model(
     return model.float().eval()
 
 
+def _quiet() -> None:
+    """No progress bars of the library: a checkpoint is written every few seconds."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
 def save(model: Any, tokenizer: Any, path: str | Path) -> None:
     """Write model and tokenizer in the transformers layout."""
+    _quiet()
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
 
@@ -131,10 +141,12 @@ def load(path: str | Path, *, dtype: Any = None, device: str = "cpu") -> tuple[A
     """Model and tokenizer from a local directory; never contacts a hub, never runs remote code."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    _quiet()
     path = Path(path)
     if not (path / "config.json").is_file():
         raise FileNotFoundError(f"{path}: expected a directory with config.json (a saved model)")
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     tokenizer.padding_side = "left"
     model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=dtype)
-    return model.to(device).eval(), tokenizer
+    model.to(device)  # type: ignore[arg-type]
+    return model.eval(), tokenizer

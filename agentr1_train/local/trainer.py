@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class Trainer:
             torch.set_num_threads(int(threads))
 
     def _build(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Optimizers, critic, reference and policies around the model, restored if there is state."""
+        """Optimizers, critic, reference, policies and panels around the model."""
         c = self.config
         self.pad_id = int(self.tokenizer.pad_token_id or 0)
         self.phase = state.get("phase", "cold_start")
@@ -129,7 +130,7 @@ class Trainer:
             if self.reference is not None and "reference" in tensors:
                 self.reference.load_state_dict(tensors["reference"])
         rollout = c["actor_rollout_ref"]["rollout"]
-        common = {
+        common: dict[str, Any] = {
             "max_tokens": int(c["data"]["max_response_length"]),
             "max_batch": int(rollout["max_num_seqs"]),
             "window": None if self.own["deterministic"] else 0.02,
@@ -339,9 +340,7 @@ class Trainer:
         if filtering["enable"]:
             most = want * int(filtering["max_num_gen_batches"])
             names = (f"{prefix}/g{g:04d}" for g in range(most))
-            return await sample_groups(
-                self.loop, names, want=want, group_size=size, seed=self.seed
-            )
+            return await sample_groups(self.loop, names, want=want, group_size=size, seed=self.seed)
         names = (f"{prefix}/g{g:04d}" for g in range(want))
         return await self.loop.run(list(group_jobs(names, size, seed=self.seed))), {}
 
@@ -361,17 +360,17 @@ class Trainer:
             rewards[rows[np.argmax(batch.step.numpy()[rows])]] = value
         return rewards
 
+    def _shown(self, name: str, _: Episode) -> None:
+        self.progress.advance(name)
+
     async def _evaluate(self) -> dict[str, float]:
         """Greedy success on the fixed panels."""
         self.judge.weights_changed(self.iteration)
         out: dict[str, float] = {}
         for name, (loop, count) in self.panels.items():
             self.progress.start(f"panel {name}", count)
-            episodes = await play_panel(
-                loop, count, name=name, on_episode=lambda e, n=name: self.progress.advance(
-                    f"panel {n}"
-                ),
-            )  # fmt: skip
+            shown = partial(self._shown, f"panel {name}")
+            episodes = await play_panel(loop, count, name=name, on_episode=shown)
             self.progress.finish(f"panel {name}")
             out |= {f"eval/{name}/{k}": v for k, v in summarise(episodes).items()}
             if self.iteration == 0 or self.iteration == self.total:
@@ -429,5 +428,3 @@ def _note_advantages(
     mean = (advantages * mask).sum(1) / mask.sum(1).clamp(min=1)
     for t, value in zip(transitions, mean.tolist(), strict=False):
         t.advantage = value
-
-

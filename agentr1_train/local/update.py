@@ -54,7 +54,7 @@ class UpdateConfig:
 
 @dataclass(slots=True)
 class _Means:
-    """Averages over micro-batches by their trained tokens; losses, whose weights add up, are summed."""
+    """Averages over micro-batches by trained tokens; losses, whose weights add up, are summed."""
 
     sums: dict[str, float] = field(default_factory=dict)
     weight: dict[str, float] = field(default_factory=dict)
@@ -211,7 +211,9 @@ class Updater:
                 self.model, micro, old.shape[1], pad_id=self.pad_id, temperature=c.temperature,
                 want_entropy=True,
             )  # fmt: skip
-            r = s.rows
+            r, entropy = s.rows, s.entropy
+            if entropy is not None and not self.loss.entropy_coef:
+                entropy = entropy.detach()
             loss, m = policy_loss(
                 s.values,
                 old[r].to(device),
@@ -221,7 +223,7 @@ class Updater:
                 self.loss,
                 weights=weights[r].to(device),
                 ref_logprobs=None if reference is None else reference[r].to(device),
-                entropy=s.entropy if self.loss.entropy_coef else s.entropy.detach(),
+                entropy=entropy,
             )
             loss.backward()
             means.add(m, float(mask[r].sum()), steps)

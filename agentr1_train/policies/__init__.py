@@ -1,6 +1,6 @@
 """Policies: whatever answers a state with an action. See `base.Policy`."""
 
-from .base import Generation, GenerateRequest, Policy, PolicyFault
+from .base import GenerateRequest, Generation, Policy, PolicyFault
 from .scripted import ScriptedPolicy, make_policy
 
 __all__ = [

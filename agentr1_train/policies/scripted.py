@@ -94,7 +94,7 @@ def make_policy(
         ValueError: the name says nothing we know.
     """
     kind, colon, rest = spec.partition(":")
-    sampling = {"temperature": temperature, "max_tokens": max_tokens}
+    sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling = {k: v for k, v in sampling.items() if v is not None}
     if colon and kind == "openai":
         from .openai import OpenAIPolicy

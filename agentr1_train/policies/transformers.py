@@ -54,7 +54,9 @@ class TransformersPolicy(Policy):
     ) -> None:
         ends = _end_ids(model, tokenizer)
         self.model, self.tokenizer = model, tokenizer
-        self.encoder = PromptEncoder(tokenizer, template_kwargs=template_kwargs, end_ids=ends)
+        self.encoder: PromptEncoder = PromptEncoder(
+            tokenizer, template_kwargs=template_kwargs, end_ids=ends
+        )
         pad = tokenizer.pad_token_id
         self.sampler = Sampler(
             model,
@@ -67,7 +69,7 @@ class TransformersPolicy(Policy):
         )
         self.temperature, self.max_tokens, self.window = temperature, max_tokens, window
         # A reply needs room for a token at least.
-        self.max_prompt_tokens = self.sampler.runner.max_positions - 1
+        self.max_prompt_tokens: int = self.sampler.runner.max_positions - 1
         self.version = 0
         self._waiting: list[_Waiting] = []
         self._episodes: set[str] = set()
