@@ -9,11 +9,11 @@ pytest.importorskip("trl", reason="make test-bridges installs it")
 pytestmark = pytest.mark.bridge
 
 import torch  # noqa: E402
-from agentr1_train.prompts import PromptEncoder  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agentr1_envs.bridges import trl as bridge  # noqa: E402
+from agentr1_train.prompts import PromptEncoder  # noqa: E402
 from tests.bridges.common import IDS, play_index  # noqa: E402
 
 TEMPLATE = (

@@ -65,8 +65,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pa
     import argparse
     import importlib
 
-    from agentr1_train.local import tiny
     from agentr1_wrappers import make_agent_env
+
+    from agentr1_train.local import tiny
 
     out = {}
     for recipe, env_id in ENV_IDS.items():
