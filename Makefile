@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
-TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,dev
+TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,docs,dev
 RECIPE ?= gsm8k_tool
 ARGS ?=
 

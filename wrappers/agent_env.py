@@ -28,11 +28,17 @@ KEYS = frozenset(
         "system_prompt",
     }
 )
-#: Agent-R1's names of its tasks' tools, and the environments that have them.
-AGENT_R1_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "calc_gsm8k_reward": ("AgentR1/GSM8KTool-v0", {"reward_tool": True}),
-    "calculator": ("AgentR1/GSM8KTool-v0", {}),
-    "search": ("AgentR1/HotpotQA-v0", {}),
+#: Agent-R1's sets of tools, and the environments that have them. Its `env_step` is not here: two
+#: of its tasks share that name, so such rows must name their environment.
+AGENT_R1_TOOLS: dict[frozenset[str], tuple[str, dict[str, Any]]] = {
+    frozenset({"calc_gsm8k_reward"}): ("AgentR1/GSM8KTool-v0", {"reward_tool": True}),
+    frozenset({"calculator"}): ("AgentR1/GSM8KTool-v0", {}),
+    frozenset({"calculator", "calc_gsm8k_reward"}): (
+        "AgentR1/GSM8KTool-v0",
+        {"reward_tool": True},
+    ),
+    frozenset({"search"}): ("AgentR1/HotpotQA-v0", {}),
+    frozenset({"search", "expand"}): ("AgentR1/PaperScout-v0", {}),
 }
 CONTEXTS: dict[str, Callable[..., ContextRule]] = {
     "append": Append,
@@ -73,18 +79,18 @@ def translate_agent_r1(spec: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: The tools belong to no environment of the suite, or to several.
     """
     tools = list(spec.get("tools") or [])
-    found = {AGENT_R1_TOOLS[tool][0] for tool in tools if tool in AGENT_R1_TOOLS}
-    if spec.get("env_type", "tool") != "tool" or len(found) != 1:
+    found = AGENT_R1_TOOLS.get(frozenset(tools))
+    if spec.get("env_type", "tool") != "tool" or found is None:
+        known = sorted(sorted(names) for names in AGENT_R1_TOOLS)
         raise ValueError(
             f"env_kwargs in Agent-R1's form: expected env_type 'tool' and the tools of one "
-            f"environment among {sorted(AGENT_R1_TOOLS)}, got {spec.get('env_type')!r} and {tools}"
+            f"environment among {known}, got {spec.get('env_type')!r} and {tools}; any other "
+            f"environment is named by 'env_id'"
         )
-    kwargs: dict[str, Any] = {}
-    for tool in tools:
-        kwargs.update(AGENT_R1_TOOLS.get(tool, ("", {}))[1])
+    kwargs = dict(found[1])
     for tool_kwargs in (spec.get("tools_kwargs") or {}).values():
         kwargs.update(tool_kwargs or {})
-    translated: dict[str, Any] = {"env_id": found.pop(), "kwargs": kwargs}
+    translated: dict[str, Any] = {"env_id": found[0], "kwargs": kwargs}
     if spec.get("tool_format"):
         translated["tool_format"] = spec["tool_format"]
     if spec.get("options"):

@@ -145,6 +145,18 @@ def test_agent_r1_form_is_translated() -> None:
     }
 
 
+def test_agent_r1_tools_name_one_environment() -> None:
+    from agentr1_wrappers.agent_env import read_spec
+
+    def env_id(*tools: str) -> str:
+        return read_spec({"env_type": "tool", "tools": tools})["env_id"]
+
+    assert env_id("search") == "AgentR1/HotpotQA-v0"
+    assert env_id("expand", "search") == "AgentR1/PaperScout-v0"
+    with pytest.raises(ValueError, match="named by 'env_id'"):
+        env_id("env_step")
+
+
 def test_contexts_by_name() -> None:
     assert make_context("append").splices and make_context(None).splices
     assert make_context("window:4").k == 4  # type: ignore[attr-defined]
