@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--action_format",
         choices=("command", "think_action", "tool"),
-        default="tool",
-        help="how replies hold the command (default: %(default)s, as in Agent-R1's recipe)",
+        help="write how replies hold the command into the rows (default: the recipe's "
+        "configuration says it; Agent-R1's recipe has tool)",
     )
     parser.add_argument(
         "--data_source", default="alfworld", metavar="NAME", help="the column of this name"
@@ -141,7 +141,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     from agentr1_envs.alfworld.env import ALFWorldEnv
 
-    system = ALFWorldEnv(action_format=args.action_format).system_prompt
+    kwargs = {"action_format": args.action_format} if args.action_format else {}
+    system = ALFWorldEnv(**kwargs).system_prompt
     for index, task in enumerate(tasks):
         yield verl_row(
             task,
@@ -154,7 +155,7 @@ def _rows(
                 {"role": "user", "content": f"Your task is to: {task['goal']}."},
             ],
             ground_truth=task["goal"],
-            kwargs={"action_format": args.action_format},
+            kwargs=kwargs,
         )
 
 
@@ -226,8 +227,7 @@ def _report(
         console.print("Generated games: scores on them are not ALFWorld scores.")
     first = next(iter(counts))
     console.print(
-        f'gym.make("{ENV_ID}", split="{first}", tasks="{folder / first}.parquet", '
-        f'action_format="{args.action_format}")',
+        f'gym.make("{ENV_ID}", split="{first}", tasks="{folder / first}.parquet")',
         soft_wrap=True,
         highlight=False,
     )
