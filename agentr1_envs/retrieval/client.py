@@ -99,7 +99,8 @@ class RetrievalClient(Retriever):
 
         with self._lock:
             if self._open is None or self._open[0] != os.getpid():
-                headers = {"Authorization": f"Bearer {self._token}".encode()} if self._token else {}
+                bearer = f"Bearer {self._token}".encode()
+                headers = {b"Authorization": bearer} if self._token else {}
                 client = httpx.Client(base_url=self.url, headers=headers, trust_env=self.trust_env)
                 self._open = (os.getpid(), client)
             return self._open[1]

@@ -20,7 +20,7 @@ def hotpotqa_documents(shared):
 
 def webshop_documents(shared):
     items = json.loads((shared / "golden" / "webshop" / "items_shuffle_1000.json").read_text())
-    rows = {}
+    rows: dict[str, tuple] = {}
     for item in items:
         bullets = item["small_description"]
         first = (bullets[0] if bullets else "") if isinstance(bullets, list) else bullets or ""

@@ -291,7 +291,7 @@ def test_time_limit_full_queue_and_failure():
 def test_many_threads_through_one_client(index, url):
     client = RetrievalClient(url, timeout=60)
     queries = ["wrote", "ciphers", "compiler", "none"]
-    results = []
+    results: list[list] = []
 
     def work():
         results.extend(client.search_batch(queries, 3) for _ in range(10))
