@@ -6,9 +6,13 @@ Lucene's analysis-common module (the behaviour, not the code).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+
+import numpy as np
+import numpy.typing as npt
 
 from .porter import porter
+from .word_table import WordTable
 from .wordbreak import MAX_TOKEN, find_ascii_words, find_words, holds_word
 
 # Part of every index's identity: change it when the terms of any text change.
@@ -45,19 +49,19 @@ class _TermIds(dict[str, int]):
     Both steps are remembered: the dictionary look-up in C is all that a known word costs.
     """
 
-    MAX_CACHED = 2_000_000  # words as written; the terms themselves are never forgotten
-
-    def __init__(self, ids: dict[str, int]) -> None:
+    def __init__(self, ids: dict[str, int], names: list[bytes]) -> None:
         super().__init__()
-        self.ids = ids
+        self.ids, self.names = ids, names
 
     def __missing__(self, word: str) -> int:
         if len(word) > MAX_TOKEN:
             raise _LongWord
         term = term_of(word) if holds_word(word) else None
-        number = -1 if term is None else self.ids.setdefault(term, len(self.ids))
-        if len(self) >= self.MAX_CACHED:
-            self.clear()
+        number = -1
+        if term is not None:
+            number = self.ids.setdefault(term, len(self.names))
+            if number == len(self.names):
+                self.names.append(term.encode())
         self[word] = number
         return number
 
@@ -66,30 +70,70 @@ class _LongWord(Exception):
     """A word that must be cut before it is looked up."""
 
 
+# Characters that end a word and nothing else: written as spaces, they leave most English text
+# in ASCII, which is analysed faster.
+_BREAKS = re.compile("[\u00a0\u2009\u2013\u2014\u201c\u201d\u2026\u2212\u00a3\u00b0\u20ac\u2022]")
+
+
 class TermEncoder:
     """Turns many texts into term numbers; numbers are given in order of first sight.
 
     Attributes:
-        ids: term -> number, all terms seen so far.
+        names: the terms seen so far, as UTF-8, in the order of their numbers.
     """
 
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-        self._words = _TermIds(self.ids)
+    MAX_WORDS = 1_500_000  # some 500 MB
 
-    def encode(self, text: str) -> Iterator[int]:
-        """Term numbers of the text in order; -1 stands for a word that is not indexed."""
-        find = find_ascii_words if text.isascii() else find_words
-        return map(self._words.__getitem__, find(text))
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew: numbers given so far mean nothing any more."""
+        self.names: list[bytes] = []
+        self._words = _TermIds({}, self.names)
+        self._table = WordTable(self._words.__getitem__)
+
+    def forget_if_large(self) -> None:
+        """Start anew once so many words are remembered that memory matters more than speed."""
+        if len(self._words) > self.MAX_WORDS:
+            self.forget()
 
     def extend(self, numbers: list[int], text: str) -> None:
-        """Append the term numbers of the text to `numbers`."""
+        """Append the term numbers of one text; -1 stands for a word that is not indexed."""
         size = len(numbers)
+        find = find_ascii_words if text.isascii() else find_words
         try:
-            numbers.extend(self.encode(text))
+            numbers.extend(map(self._words.__getitem__, find(text)))
         except _LongWord:
             del numbers[size:]
             numbers.extend(map(self._words.__getitem__, find_words(text)))
+
+    def encode(self, texts: list[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Term numbers of many texts.
+
+        Returns:
+            (numbers, counts): the numbers of all words, -1 for words that are not indexed; and
+            how many each text has. The words of a text stand together; the texts in order.
+        """
+        plain = [text if text.isascii() else _BREAKS.sub(" ", text) for text in texts]
+        ascii_ = np.array([text.isascii() for text in plain], np.bool_)
+        fast = self._table.encode([text for text in plain if text.isascii()])
+        if fast is None:
+            fast, ascii_ = (np.empty(0, np.int64), np.empty(0, np.int64)), ascii_ & False
+        counts = np.zeros(len(texts), np.int64)
+        counts[ascii_] = fast[1]
+        rest: list[int] = []
+        for i in np.flatnonzero(~ascii_).tolist():
+            size = len(rest)
+            self.extend(rest, plain[i])
+            counts[i] = len(rest) - size
+        if not rest:
+            return fast[0], counts
+        numbers = np.empty(int(counts.sum()), np.int64)
+        from_fast = np.repeat(ascii_, counts)
+        numbers[from_fast] = fast[0]
+        numbers[~from_fast] = rest
+        return numbers, counts
 
 
 def analyze(text: str) -> list[str]:

@@ -123,7 +123,7 @@ class Bm25Index(Retriever):
         ids: list[str] = []
         for chunk in chunks(check_documents(docs, source)):
             digest.update(chunk.digest())
-            segments.append(make_segment(split_indexed(*chunk.indexed()), encoder))
+            segments.append(make_segment(split_indexed(*chunk.indexed), encoder))
             block, size = chunk.pack(store_text=store_text)
             blocks.append(block)
             sizes.append(size)

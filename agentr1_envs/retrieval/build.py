@@ -143,7 +143,7 @@ def build_bm25(
         with Analysers(workers) as analysers:
 
             def analyse(file: Path, chunk: Chunk) -> None:
-                analysers.submit(file, *chunk.indexed())
+                analysers.submit(file, *chunk.indexed)
 
             meta = build.read(docs, source, analyse, store_text=store_text)
         build.bar.next("merging segments", len(build.files))

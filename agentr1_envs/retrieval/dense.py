@@ -272,4 +272,4 @@ def _encoder(encoder: Encoder | str | os.PathLike[str]) -> Encoder:
 
 
 def _encode(chunk: Chunk, encoder: Encoder) -> npt.NDArray[np.float32]:
-    return encoder.encode(list(map(encodable, split_indexed(*chunk.indexed()))), query=False)
+    return encoder.encode(list(map(encodable, split_indexed(*chunk.indexed))), query=False)

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -160,7 +161,7 @@ class StoredDocuments:
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class Chunk:
     """A run of documents in the form in which it is stored, hashed and analysed."""
 
@@ -176,26 +177,34 @@ class Chunk:
 
     def pack(self, *, store_text: bool = True) -> tuple[bytes, Array]:
         """Ids, titles and texts as one block of UTF-8, and the size of each string in bytes."""
-        parts: list[bytes] = []
-        for id_, title, text, _ in self.documents:
-            parts.append(id_.encode("utf-8", "surrogatepass"))
-            parts.append(title.encode("utf-8", "surrogatepass") if store_text else b"")
-            parts.append(text.encode("utf-8", "surrogatepass") if store_text else b"")
+        if store_text:
+            return self._whole
+        parts = [part for one in self.ids for part in (_encode(one), b"", b"")]
         return b"".join(parts), np.fromiter(map(len, parts), np.uint64, len(parts))
 
+    @cached_property
+    def _whole(self) -> tuple[bytes, Array]:
+        parts = [_encode(part) for document in self.documents for part in document[:3]]
+        return b"".join(parts), np.fromiter(map(len, parts), np.uint64, len(parts))
+
+    @cached_property
     def indexed(self) -> tuple[bytes, Array]:
         """What is indexed, joined, as UTF-8, and the size of each text in characters."""
         texts = [document.indexed for document in self.documents]
         sizes = np.fromiter(map(len, texts), np.uint64, len(texts))
-        return "".join(texts).encode("utf-8", "surrogatepass"), sizes
+        return _encode("".join(texts)), sizes
 
     def digest(self) -> bytes:
         """Hash of ids, titles, texts and what is indexed."""
         digest = hashlib.blake2b(digest_size=16)
-        for block, sizes in (self.pack(), self.indexed()):
+        for block, sizes in (self.pack(), self.indexed):
             digest.update(sizes.tobytes())
             digest.update(block)
         return digest.digest()
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[Chunk]:

@@ -28,7 +28,7 @@ class Segment:
 
     Attributes:
         documents: how many documents.
-        terms: the terms as UTF-8, ascending, joined by line breaks.
+        terms: the terms as UTF-8, in any order, joined by line breaks.
         df: [T] number of documents of each term.
         docs: [P] document numbers within the segment, ascending within a term.
         codes: [P] index into `pairs`.
@@ -83,27 +83,17 @@ def smallest_unsigned(top: int) -> type[np.unsignedinteger[Any]]:
 def make_segment(texts: Iterable[str], encoder: TermEncoder | None = None) -> Segment:
     """Analyse texts and invert them. An encoder kept between calls saves repeated stemming."""
     encoder = encoder or TermEncoder()
-    numbers: list[int] = []
-    ends: list[int] = []
-    for text in texts:
-        encoder.extend(numbers, text)
-        ends.append(len(numbers))
-    tokens = np.array(numbers, np.int64)
-    del numbers
-    sizes: Array = np.diff(np.array(ends, np.int64), prepend=0)
+    encoder.forget_if_large()
+    tokens, sizes = encoder.encode(list(texts))
     count = len(sizes)
     docs = np.repeat(np.arange(count, dtype=np.int64), sizes)
     kept = tokens >= 0
     tokens, docs = tokens[kept], docs[kept]
     lengths = np.bincount(docs, minlength=count).astype(np.uint32)
 
-    # Number the segment's terms in ascending order of their UTF-8 form.
     used = np.flatnonzero(np.bincount(tokens, minlength=1)) if len(tokens) else tokens
-    names = list(encoder.ids)  # insertion order is number order
-    terms = [names[i].encode() for i in used.tolist()]
-    order = sorted(range(len(terms)), key=terms.__getitem__)
     local = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
-    local[used[order]] = np.arange(len(used))
+    local[used] = np.arange(len(used))
 
     keys = local[tokens] * max(count, 1) + docs
     keys.sort()
@@ -115,8 +105,8 @@ def make_segment(texts: Iterable[str], encoder: TermEncoder | None = None) -> Se
     distinct, codes = _distinct(pair)
     return Segment(
         documents=count,
-        terms=b"\n".join(terms[i] for i in order),
-        df=np.bincount(term, minlength=len(terms)).astype(np.uint32),
+        terms=b"\n".join(map(encoder.names.__getitem__, used.tolist())),
+        df=np.bincount(term, minlength=len(used)).astype(np.uint32),
         docs=doc.astype(np.uint32),
         codes=codes.astype(smallest_unsigned(len(distinct))),
         pairs=np.stack([distinct >> 8, distinct & 255], axis=1),

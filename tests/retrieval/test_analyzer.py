@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,8 +92,47 @@ def test_encoder_gives_the_terms_of_analyze(text):
     encoder = TermEncoder()
     numbers: list[int] = []
     encoder.extend(numbers, text)
-    names = list(encoder.ids)
+    names = [name.decode() for name in encoder.names]
     assert [names[i] for i in numbers if i >= 0] == analyze(text)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.text(ALPHABET + "–“longword", max_size=40), max_size=6))
+def test_many_texts_at_once_give_the_terms_of_each(texts):
+    encoder = TermEncoder()
+    for part in (texts, texts[::-1]):  # the second time, words are known
+        numbers, counts = encoder.encode(part)
+        names = [name.decode() for name in encoder.names]
+        ends = np.cumsum(counts)
+        for text, end, count in zip(part, ends.tolist(), counts.tolist(), strict=True):
+            found = numbers[end - count : end].tolist()
+            assert [names[i] for i in found if i >= 0] == analyze(text)
+
+
+def test_many_words_at_once():
+    # Enough distinct words for the table to grow, words at every length, and one to be cut.
+    generator = np.random.default_rng(0)
+    letters = np.array(list("abcdefghij'.1_"))
+    texts = [
+        " ".join("".join(generator.choice(letters, n)) for n in generator.integers(1, 40, 60))
+        for _ in range(600)
+    ]
+    for extra in ([], ["y" * 300 + " z"]):
+        encoder = TermEncoder()
+        numbers, counts = encoder.encode(texts + extra)
+        names = [name.decode() for name in encoder.names]
+        start = 0
+        for text, count in zip(texts + extra, counts.tolist(), strict=True):
+            found = [names[i] for i in numbers[start : start + count].tolist() if i >= 0]
+            assert found == analyze(text)
+            start += count
+
+
+def test_characters_that_only_end_words():
+    from agentr1_envs.retrieval import analyzer
+
+    for char in analyzer._BREAKS.pattern.strip("[]"):
+        assert wordbreak.find_words(f"a{char}b{char}1{char}2 {char}") == ["a", "b", "1", "2"]
 
 
 @settings(deadline=None, max_examples=300)
@@ -116,4 +156,4 @@ def test_no_text_breaks_the_encoder():
     numbers: list[int] = []
     for text in ("\ud800 lone \udfff", "\x00\x01 nul", "a" * 300, "\U0010ffff end"):
         encoder.extend(numbers, text)
-    assert {"lone", "nul", "end"} <= set(encoder.ids)
+    assert {b"lone", b"nul", b"end"} <= set(encoder.names)
