@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +46,20 @@ def canonical_split(name: str) -> str:
     except (KeyError, TypeError):
         known = ", ".join(SPLIT_ALIASES)
         raise ValueError(f"unknown split {name!r}: expected one of {known}") from None
+
+
+def split_of_file(path: str | os.PathLike[str], default: str | None = None) -> str:
+    """The split that a file's name says, such as ``train-00000-of-00002.parquet``.
+
+    Raises:
+        TaskDataError: It says none and there is no `default`.
+    """
+    for word in re.split(r"[^a-z]+", Path(path).name.lower()):
+        if word in SPLIT_ALIASES:
+            return canonical_split(word)
+    if default is None:
+        raise TaskDataError(str(path), "a name that says train, validation or test, or --split")
+    return default
 
 
 def copy_json(value: Any) -> Any:

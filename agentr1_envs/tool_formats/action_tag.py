@@ -66,12 +66,12 @@ class ActionTagFormat:
         """What to tell a model that does not know the format."""
         tools = list(tools)
         target = _target(tools)
-        if target != (TOOL, PARAMETER) or not tools:
+        if not tools:
             return f"Write one action between marks: {OPEN}...{CLOSE}"
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
-            f'To call a tool, write: {OPEN}name(key="value"){CLOSE}'
-        )
+        if target != (TOOL, PARAMETER):
+            about = schema_lines(tools)
+            return f"{about}To call it, write its {target[1]} between marks: {OPEN}...{CLOSE}"
+        return schema_lines(tools) + (f'To call a tool, write: {OPEN}name(key="value"){CLOSE}')
 
 
 def _target(tools: Tools) -> tuple[str, str]:

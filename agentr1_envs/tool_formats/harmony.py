@@ -106,8 +106,7 @@ class HarmonyFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call a tool, write:\n"
             f"{CHANNEL}commentary to=functions.NAME <|constrain|>json{MESSAGE}{{...}}{CALL}"
         )

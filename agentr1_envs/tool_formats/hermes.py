@@ -61,8 +61,7 @@ class HermesFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call a tool, write its name and arguments as JSON between marks:\n"
             f'{OPEN}{{"name": "...", "arguments": {{...}}}}{CLOSE}'
         )

@@ -217,8 +217,9 @@ def protect(body: str, *marks: str) -> str:
 
 
 def schema_lines(tools: Tools) -> str:
-    """The schemas of tools, one JSON object a line."""
-    return "\n".join(dump(function_schema(tool)) for tool in tools)
+    """How instructions begin: the schemas of the tools, one JSON object a line."""
+    lines = [dump(function_schema(tool)) for tool in tools]
+    return "\n".join(["Tools, one JSON schema a line:", *lines, ""])
 
 
 def raw_value(text: str, is_text: bool = False) -> Any:

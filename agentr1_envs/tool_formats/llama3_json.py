@@ -95,8 +95,7 @@ class Llama3JsonFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call a tool, answer with JSON and nothing else (several calls: separated by ;):\n"
             '{"name": "...", "parameters": {...}}'
         )

@@ -86,8 +86,7 @@ class MistralFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call tools, write a mark and a JSON list of calls:\n"
             f'{MARK} [{{"name": "...", "arguments": {{...}}}}]'
         )

@@ -157,8 +157,7 @@ class Qwen3CoderFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call a tool, write:\n"
             f"{OPEN}\n<function=NAME>\n<parameter=KEY>\nvalue\n</parameter>\n</function>\n{CLOSE}"
         )

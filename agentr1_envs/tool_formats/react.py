@@ -108,8 +108,7 @@ class ReactFormat:
 
     def instructions(self, tools: Tools) -> str:
         """What to tell a model that does not know the format."""
-        return (
-            f"Tools, one JSON schema a line:\n{schema_lines(tools)}\n"
+        return schema_lines(tools) + (
             "To call a tool, write two lines and stop:\n"
             'Action: NAME\nAction Input: {"key": "value"}'
         )

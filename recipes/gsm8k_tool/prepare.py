@@ -8,7 +8,6 @@ Face cache. Nothing is downloaded. All rows are checked before the first file is
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from agentr1_envs.gsm8k_tool.env import GSM8KToolEnv
 from agentr1_envs.gsm8k_tool.generator import FAMILIES, LEVELS, generated_tasks
 from agentr1_envs.gsm8k_tool.official import load_tasks
 from agentr1_envs.task_files import verl_row, write_rows
-from agentr1_envs.task_set import SPLIT_ALIASES, TaskSource, canonical_split
+from agentr1_envs.task_set import TaskSource, split_of_file
 from agentr1_envs.tool_formats import format_names
 
 ENV_ID = "AgentR1/GSM8KTool-v0"
@@ -89,7 +88,7 @@ def _official(args: argparse.Namespace) -> dict[str, TaskSource]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or folder")
     if not path.is_dir():
-        split = args.split or split_of(path)
+        split = args.split or split_of_file(path)
         return {split: load_tasks(path, split=split)}
     panels: dict[str, TaskSource] = {}
     missing: FileNotFoundError | None = None
@@ -101,18 +100,6 @@ def _official(args: argparse.Namespace) -> dict[str, TaskSource]:
     if not panels and missing is not None:
         raise missing
     return panels
-
-
-def split_of(path: Path) -> str:
-    """The split that a file's name says.
-
-    Raises:
-        TaskDataError: it says none.
-    """
-    for word in re.split(r"[^a-z]+", path.name.lower()):
-        if word in SPLIT_ALIASES:
-            return canonical_split(word)
-    raise TaskDataError(str(path), "a name that says train, validation or test, or --split")
 
 
 def _rows(

@@ -12,7 +12,6 @@ import argparse
 import bz2
 import json
 import os
-import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
 from agentr1_envs.hotpotqa.corpus import open_corpus
 from agentr1_envs.task_files import atomic_write, verl_row, write_rows
-from agentr1_envs.task_set import canonical_split
+from agentr1_envs.task_set import split_of_file
 
 ENV_ID = "AgentR1/HotpotQA-v0"
 SPLITS = ("train", "validation", "test")
@@ -137,14 +136,6 @@ def rows(
         )
 
 
-def split_of(path: str) -> str:
-    """The split that a file's name says; ``validation`` where it says none."""
-    for word in re.split(r"[^a-z]+", Path(path).name.lower()):
-        if word in ("train", "training", "dev", "validation", "valid", "val", "test"):
-            return canonical_split(word)
-    return "validation"
-
-
 Panels = dict[str, list[dict[str, Any]]]
 
 
@@ -164,7 +155,7 @@ def _official(args: argparse.Namespace) -> tuple[Panels, list[dict[str, Any]], i
         before = len(data.tasks)
         with _progress(f"Reading {Path(path).name}", None) as advance:
             official.read(path, aliases=args.aliases, into=data, limit=args.limit, tick=advance)
-        split = args.split or split_of(path)
+        split = args.split or split_of_file(path, "validation")
         panels.setdefault(split, []).extend(data.tasks[before:])
     for split in [split for split, tasks in panels.items() if not tasks]:
         raise TaskDataError(

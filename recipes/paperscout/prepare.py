@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from agentr1_envs.paperscout.row_search import open_dense
 from agentr1_envs.paperscout.store import PaperStore
 from agentr1_envs.paperscout.world import MIN_SIZE
 from agentr1_envs.task_files import iter_rows, verl_row, write_rows
-from agentr1_envs.task_set import SPLIT_ALIASES, TaskSet, canonical_split
+from agentr1_envs.task_set import TaskSet, split_of_file
 from agentr1_envs.tool_formats import format_names
 
 ENV_ID = "AgentR1/PaperScout-v0"
@@ -119,25 +118,13 @@ def _queries(args: argparse.Namespace) -> Panels:
         files = [Path(name) for name in args.input]
     panels: Panels = {}
     for file in files:
-        split = args.split or split_of(file)
+        split = args.split or split_of_file(file)
         rows = panels.setdefault(split, [])
         rows += [query_task(row, n, str(file)) for n, row in enumerate(iter_rows(file))]
     for split, rows in panels.items():
         # The panel checks that identifiers are unique over all files of a split.
         TaskSet(rows, split=split, name=f"{split} queries")
     return panels
-
-
-def split_of(path: Path) -> str:
-    """The split that a file's name says.
-
-    Raises:
-        TaskDataError: it says none.
-    """
-    for word in re.split(r"[^a-z]+", path.name.lower()):
-        if word in SPLIT_ALIASES:
-            return canonical_split(word)
-    raise TaskDataError(str(path), "a name that says train, dev or test, or --split")
 
 
 def _library(
