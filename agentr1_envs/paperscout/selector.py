@@ -84,7 +84,7 @@ class LexicalSelector(Selector):
             if term in QUESTION_WORDS:
                 continue
             with self._lock:
-                number = self._encoder.ids.setdefault(term, len(self._encoder.ids))
+                number = self._encoder.number(term)
             weights[number] = 1.0 if share is None else -math.log(max(share, 1e-4)) + 0.1
         total = sum(weights.values()) or 1.0
         return tuple((number, weight / total) for number, weight in weights.items())

@@ -57,12 +57,14 @@ class _TermIds(dict[str, int]):
         if len(word) > MAX_TOKEN:
             raise _LongWord
         term = term_of(word) if holds_word(word) else None
-        number = -1
-        if term is not None:
-            number = self.ids.setdefault(term, len(self.names))
-            if number == len(self.names):
-                self.names.append(term.encode())
-        self[word] = number
+        number = self[word] = -1 if term is None else self.number(term)
+        return number
+
+    def number(self, term: str) -> int:
+        """The number of a term; a new one for a new term."""
+        number = self.ids.setdefault(term, len(self.names))
+        if number == len(self.names):
+            self.names.append(term.encode())
         return number
 
 
@@ -97,6 +99,10 @@ class TermEncoder:
         """Start anew once so many words are remembered that memory matters more than speed."""
         if len(self._words) > self.MAX_WORDS:
             self.forget()
+
+    def number(self, term: str) -> int:
+        """The number of a term that `analyze` gave."""
+        return self._words.number(term)
 
     def extend(self, numbers: list[int], text: str) -> None:
         """Append the term numbers of one text; -1 stands for a word that is not indexed."""

@@ -92,6 +92,7 @@ def test_encoder_gives_the_terms_of_analyze(text):
     encoder = TermEncoder()
     numbers: list[int] = []
     encoder.extend(numbers, text)
+    assert [encoder.number(term) for term in analyze(text)] == [i for i in numbers if i >= 0]
     names = [name.decode() for name in encoder.names]
     assert [names[i] for i in numbers if i >= 0] == analyze(text)
 
