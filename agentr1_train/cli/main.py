@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("agentr1_train.cli.train", "train a model on a recipe"),
     "proxy": ("agentr1_train.cli.proxy", "record an agent's calls to an OpenAI-compatible server"),
     "serve": ("agentr1_train.cli.serve", "serve an environment over HTTP and WebSocket (OpenEnv)"),
+    "doctor": ("agentr1_train.cli.doctor", "say what is installed, what works, what is missing"),
     "alfworld": ("agentr1_train.cli.alfworld", "compare the ALFWorld engines"),
     "webshop": ("agentr1_train.cli.webshop", "serve the shop as web pages"),
 }
