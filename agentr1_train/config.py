@@ -79,7 +79,8 @@ def recipe_dir(recipe: str) -> Path:
     raise ConfigError(f"recipe={recipe!r}: expected a folder with base.yaml or one of {known}")
 
 
-def _expand(key: str) -> str:
+def expand_key(key: str) -> str:
+    """The long form of a key; one that is no alias is returned as it is."""
     head, dot, rest = key.partition(".")
     return ALIASES.get(key) or (ALIASES[head] + dot + rest if head in ALIASES else key)
 
@@ -119,7 +120,7 @@ def load_config(overrides: Sequence[str], *, recipe: str | None = None) -> DictC
     config.recipe = recipe
     # A preset first, so that single keys can still change what it sets.
     rest = [one for one in parsed if one.key_or_group != "recipe"]
-    for one in [o for o in rest if _expand(o.key_or_group) == "agentr1.preset"]:
+    for one in [o for o in rest if expand_key(o.key_or_group) == "agentr1.preset"]:
         _apply(config, one)
     _preset(config)
     for one in rest:
@@ -141,7 +142,7 @@ def _dict_config() -> Any:
 def _apply(config: DictConfig, override: Any) -> None:
     from omegaconf import OmegaConf
 
-    key = _expand(override.key_or_group)
+    key = expand_key(override.key_or_group)
     if override.is_delete():
         parent, _, leaf = key.rpartition(".")
         node = OmegaConf.select(config, parent) if parent else config

@@ -25,6 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Train; 0 when the run ended by itself."""
+    if {"backend=verl", "agentr1.backend=verl"} & set(args.settings):
+        from agentr1_train.verl.launch import run as run_verl
+
+        return run_verl(
+            args.settings,
+            resume=args.resume,
+            overwrite=args.overwrite,
+            print_only=args.print_config,
+        )
     config = resolve(args.settings)
     if args.print_config:
         from omegaconf import OmegaConf
@@ -70,10 +79,7 @@ def run(config: Any, *, resume: bool, overwrite: bool, quiet: bool) -> dict[str,
         _clear(directory)
     backend = str(config.agentr1.backend)
     if backend != "local":
-        raise UsageError(
-            f"backend={backend}: this command runs the local back end; "
-            "verl is started by the recipe's run_verl.sh"
-        )
+        raise UsageError(f"backend={backend}: expected local or verl")
     directory.mkdir(parents=True, exist_ok=True)
     save_config(config, directory / "config.yaml")
     plain = OmegaConf.to_container(config, resolve=True)

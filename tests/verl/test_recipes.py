@@ -17,13 +17,27 @@ TASKS = ("gsm8k_tool", "hotpotqa", "alfworld", "webshop", "paperscout")
 SIZES = ("cpu", "gpu1", "gpu8", "gpu16")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def model(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """verl reads tokenizer and config of the model while it checks a configuration."""
+    from agentr1_train.local import tiny
+
+    tokenizer = tiny.train_tokenizer(["a question about 12 apples"], 300)
+    path = tmp_path_factory.mktemp("model")
+    tiny.save(tiny.build_model(tokenizer, "micro"), tokenizer, path)
+    MODEL.append(str(path))
+
+
+MODEL: list[str] = []
+
+
 def compose(task: str, *overrides: str) -> Any:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(str(ROOT / "recipes" / task), version_base=None):
-        config = hydra_compose("verl", [*overrides, "actor_rollout_ref.model.path=/model"])
+        config = hydra_compose("verl", [*overrides, f"actor_rollout_ref.model.path={MODEL[-1]}"])
     OmegaConf.resolve(config)
     return config
 
@@ -79,9 +93,10 @@ def test_verls_own_dataset_reads_prepared_rows(tmp_path: Path) -> None:
     import argparse
 
     from agentr1_recipes.gsm8k_tool import prepare
-    from agentr1_train.local import tiny
     from omegaconf import OmegaConf
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+
+    from agentr1_train.local import tiny
 
     parser = argparse.ArgumentParser()
     prepare.add_arguments(parser)

@@ -23,7 +23,11 @@ PREPARE = {
 ENV_IDS = {"gsm8k_tool": "AgentR1/GSM8KTool-v0", "alfworld": "AgentR1/ALFWorld-v0"}
 # name -> (recipe, estimator's configuration, overrides)
 RUNS: dict[str, tuple[str, AdvantageConfig, list[str]]] = {
-    "grpo": ("gsm8k_tool", AdvantageConfig("grpo"), ["algorithm.adv_estimator=grpo"]),
+    "grpo": (
+        "gsm8k_tool",
+        AdvantageConfig("grpo"),
+        ["algorithm.adv_estimator=grpo", "agentr1.env.kwargs.max_steps=3"],
+    ),
     "gae": (
         "gsm8k_tool",
         AdvantageConfig("gae", gamma=0.99, lam=0.95),
@@ -36,14 +40,17 @@ RUNS: dict[str, tuple[str, AdvantageConfig, list[str]]] = {
     "token_gae": (
         "alfworld",
         AdvantageConfig("token_gae", gamma=1.0, lam=0.95),
-        ["algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token"],
+        [
+            "algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token",
+            "+agentr1.env.kwargs.max_steps=4",
+        ],
     ),
     "gigpo": (
-        "alfworld",
+        "gsm8k_tool",
         AdvantageConfig("gigpo", gamma=0.95),
         [
             "algorithm.adv_estimator=gigpo", "algorithm.gamma=0.95", "trainer.n_gpus_per_node=2",
-            "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+            "actor_rollout_ref.actor.ppo_mini_batch_size=1", "agentr1.env.kwargs.max_steps=3",
         ],
     ),
     "steppo": (
