@@ -24,15 +24,16 @@ import json
 import mmap
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from agentr1_envs.errors import EnvironmentFault
-from agentr1_envs.webshop.goals import GoalSet
+from agentr1_envs.webshop.goals import GoalFiles, GoalSet
 
 FORMAT = "agentr1-webshop-catalog"
 VERSION = 1
@@ -113,16 +114,15 @@ class Catalog:
             self._asins = map_array(self.path / "asins.npy")
             self._prices = map_array(self.path / "prices.npy")
             self._file_order = map_array(self.path / "file_order.npy")
+            # Mapped now: a new catalog in the same folder must not be mixed with this one.
+            self._goals = {kind: GoalFiles.open(self.path / f"goals_{kind}") for kind in GOAL_KINDS}
         except (OSError, ValueError) as error:
             raise EnvironmentFault(f"catalog {self.path} is damaged: {error}") from None
         self._products: OrderedDict[int, Product] = OrderedDict()
         self._cards: OrderedDict[int, tuple[str, str, str]] = OrderedDict()
         self._searches: OrderedDict[str, list[int]] = OrderedDict()
-        # Opened now: a new catalog in the same folder must not be mixed with this one.
-        self._goals = {
-            kind: GoalSet(self.path / f"goals_{kind}", kind, self) for kind in GOAL_KINDS
-        }
         self._index: Any = None
+        self.stamp = ""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -269,7 +269,7 @@ class Catalog:
         """The goals of a kind, ``"human"`` or ``"synthetic"``, in their fixed order."""
         if kind not in GOAL_KINDS:
             raise ValueError(f"unknown goals {kind!r}: expected one of {GOAL_KINDS}")
-        return self._goals[kind]
+        return GoalSet(kind, self._goals[kind], self)
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -298,7 +298,10 @@ def read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-_open: dict[str, tuple[str, Catalog]] = {}
+# A process may pass through many catalogs, and each holds some thirty file descriptors: those that
+# nobody uses are closed, but for the last few, so that environments made one after another share.
+_open: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+_recent: deque[Catalog] = deque(maxlen=4)
 _open_lock = threading.Lock()
 
 
@@ -312,10 +315,13 @@ def open_catalog(path: str | os.PathLike[str]) -> Catalog:
             stamp = f"{status.st_mtime_ns}-{status.st_ino}"
         except OSError:
             pass  # Catalog() says what is wrong
-        known = _open.get(real)
-        if known is None or known[0] != stamp:
-            known = _open[real] = (stamp, Catalog(real))
-        return known[1]
+        catalog = _open.get(real)
+        if catalog is None or catalog.stamp != stamp:
+            catalog = _open[real] = Catalog(real)
+            catalog.stamp = stamp
+        if catalog not in _recent:
+            _recent.append(catalog)
+        return catalog
 
 
 def map_bytes(path: Path) -> mmap.mmap | bytes:

@@ -24,11 +24,10 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.seeding import derive
 
 if TYPE_CHECKING:
@@ -173,21 +172,30 @@ def write_goals(
     return total
 
 
-class GoalSet:
-    """The goals of one kind, opened from a goal folder; position i is the same goal everywhere."""
+class GoalFiles(NamedTuple):
+    """The mapped files of a goal folder."""
 
-    def __init__(self, folder: Path, kind: str, catalog: Catalog) -> None:
+    base: Any
+    starts: np.ndarray
+    first: np.ndarray
+    weights: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def open(cls, folder: Path) -> GoalFiles:
+        """Map them."""
         from agentr1_envs.webshop.catalog import map_array, map_bytes
 
+        names = ("base_starts.npy", "first.npy", "weights.npy", "order.npy")
+        return cls(map_bytes(folder / "base.bin"), *(map_array(folder / name) for name in names))
+
+
+class GoalSet:
+    """The goals of one kind; position i is the same goal everywhere."""
+
+    def __init__(self, kind: str, files: GoalFiles, catalog: Catalog) -> None:
         self.kind, self._catalog = kind, catalog
-        try:
-            self._base = map_bytes(folder / "base.bin")
-            self._starts = map_array(folder / "base_starts.npy")
-            self._first = map_array(folder / "first.npy")
-            self._weights = map_array(folder / "weights.npy")
-            self._order = map_array(folder / "order.npy")
-        except (OSError, ValueError) as error:
-            raise EnvironmentFault(f"goals in {folder} are damaged: {error}") from None
+        self._base, self._starts, self._first, self._weights, self._order = files
 
     def __len__(self) -> int:
         return len(self._order)

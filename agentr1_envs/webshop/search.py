@@ -22,7 +22,7 @@ class ProductIndex:
 
     def __init__(self, path: Path, source: str) -> None:
         try:
-            self._index = Bm25Index.open_shared(path, source=source)
+            self._index = Bm25Index.open(path, source=source)
         except TaskDataError as error:
             raise EnvironmentFault(f"the catalog's index can't be used: {error}") from None
 

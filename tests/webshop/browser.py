@@ -44,6 +44,8 @@ class Browser:
         )
         os.close(their_in)
         os.close(their_out)
+        self._poll = select.poll()  # select() itself refuses descriptors above 1023
+        self._poll.register(self._in, select.POLLIN)
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -88,8 +90,7 @@ class Browser:
     def _receive(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             left = deadline - time.monotonic()
-            ready, _, _ = select.select([self._in], [], [], max(left, 0))
-            if not ready:
+            if not self._poll.poll(max(left, 0) * 1000):
                 raise TimeoutError("the browser does not answer")
             data = os.read(self._in, 1 << 16)
             if not data:

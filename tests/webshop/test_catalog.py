@@ -241,6 +241,22 @@ def test_other_versions_are_refused(make_shop: MakeShop) -> None:
         open_catalog(shop.path)
 
 
+def test_catalogs_that_nobody_uses_are_closed(make_shop: MakeShop) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    first = make_shop([product()], out="shop0")
+    first.search("shoes")
+    for number in range(1, 6):
+        make_shop([product()], out=f"shop{number}").search("shoes")
+    before = descriptors()
+    for number in range(6, 18):
+        make_shop([product()], out=f"shop{number}").search("shoes")
+    assert descriptors() <= before + 10
+    assert open_catalog(first.path) is first
+    assert first.goals("human")[0]["asin"] == "B000000001"
+
+
 def test_an_index_of_another_catalog_is_refused(make_shop: MakeShop) -> None:
     old = make_shop([product(name="Lamp")])
     new = make_shop([product(name="Chair")])
