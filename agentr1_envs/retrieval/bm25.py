@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import EnvironmentFault
 from . import scoring, store
 from .analyzer import TermEncoder, analyze
 from .base import Allow, Passage, Retriever, allowed_mask, check_query
@@ -273,14 +274,17 @@ class Bm25Index(Retriever):
     def _top(
         self, weights: list[tuple[int, np.float32]], k: int, mask: npt.NDArray[np.bool_] | None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        return top_k(
-            self._postings,
-            weights,
-            min(k, self.documents),
-            rank=self._rank,
-            accumulators=self._accumulators,
-            allow=mask,
-        )
+        try:
+            return top_k(
+                self._postings,
+                weights,
+                min(k, self.documents),
+                rank=self._rank,
+                accumulators=self._accumulators,
+                allow=mask,
+            )
+        except IndexError as error:  # a number that no index of this size holds
+            raise self._damaged(error) from None
 
     def _top_where(
         self, weights: list[tuple[int, np.float32]], k: int, allow: Callable[[int], bool]
@@ -306,10 +310,16 @@ class Bm25Index(Retriever):
     def search(self, query: str, k: int = 5, allow: Allow | None = None) -> list[Passage]:
         """The best k passages; arguments as for `top`."""
         numbers, scores = self.top(query, k, allow)
-        return [
-            Passage(*self._stored.get(number), score)
-            for number, score in zip(numbers.tolist(), scores.tolist(), strict=True)
-        ]
+        try:
+            return [
+                Passage(*self._stored.get(number), score)
+                for number, score in zip(numbers.tolist(), scores.tolist(), strict=True)
+            ]
+        except UnicodeDecodeError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> EnvironmentFault:
+        return EnvironmentFault(f"{self.path or 'index'}: damaged, build it again ({error})")
 
     def search_batch(
         self, queries: Sequence[str], k: int = 5, allow: Allow | None = None

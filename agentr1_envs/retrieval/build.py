@@ -118,6 +118,7 @@ def started(
     path = Path(os.path.abspath(path))
     with store.build_lock(path):
         store.check_replaceable(path)
+        store.remove_leftovers(path)
         build = Build(path, kind, key, progress=progress, total=total)
         with build.bar:
             yield build

@@ -6,6 +6,7 @@ or a foreign file is found when the index is opened, before anything is searched
 
 from __future__ import annotations
 
+import glob
 import json
 import mmap
 import os
@@ -159,6 +160,13 @@ def check_replaceable(path: Path) -> None:
         raise TaskDataError(
             str(path), "a new folder or an index to replace; remove it or build elsewhere"
         )
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove replaced indexes that a build was killed before it could remove."""
+    for old in path.parent.glob(f"{glob.escape(path.name)}.old-*"):
+        if (old / META).is_file():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def publish(building: Path, path: Path) -> None:

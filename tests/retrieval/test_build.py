@@ -153,6 +153,30 @@ def test_damaged_and_foreign_files(tmp_path):
         Bm25Index.open(tmp_path / "nothing")
 
 
+def test_damage_that_sizes_do_not_show_is_a_fault(tmp_path):
+    folder = tmp_path / "index"
+    Bm25Index.build(rows(80), folder, progress=False)
+    size = (folder / "docs.bin").stat().st_size
+    (folder / "docs.bin").write_bytes(b"\xff" * size)
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        Bm25Index.open(folder).search("w1x w2x w3x w4x w5x")
+    Bm25Index.build(rows(80), folder, progress=False)
+    size = (folder / "documents.bin").stat().st_size
+    (folder / "documents.bin").write_bytes(b"\xff" * size)
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        Bm25Index.open(folder).search("w1x w2x w3x w4x w5x")
+
+
+def test_leftovers_of_a_killed_build_are_removed(tmp_path):
+    folder = tmp_path / "index"
+    Bm25Index.build(rows(20), folder, progress=False)
+    folder.rename(tmp_path / "index.old-123")
+    (tmp_path / "index.old-notes").mkdir()
+    Bm25Index.build(rows(20), folder, progress=False)
+    assert not (tmp_path / "index.old-123").exists()
+    assert (tmp_path / "index.old-notes").is_dir()
+
+
 class Bomb:
     def __reduce__(self):
         return (Path.touch, (Path(os.environ["BOMB"]),))
