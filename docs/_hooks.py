@@ -39,6 +39,17 @@ REFERENCE: dict[str, tuple[str, str, list[str]]] = {
         "How a model writes a tool call. Each format has a parser, a renderer and instructions.",
         ["agentr1_envs.tool_formats:format_names"],
     ),
+    "retrieval": (
+        "Retrieval",
+        "Search over a corpus: BM25, dense, hybrid, and a client of a search server.",
+        [
+            f"agentr1_envs.retrieval:{name}"
+            for name in (
+                "Passage Document Retriever QueryError Bm25Index DenseIndex Encoder load_encoder "
+                "HybridRetriever RetrievalClient read_corpus open_corpus open_retriever analyze"
+            ).split()
+        ],
+    ),
     "environment-parts": (
         "Parts of an environment",
         "What every environment of the suite is made of, for those who add one.",

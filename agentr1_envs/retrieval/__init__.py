@@ -16,6 +16,7 @@ _LAZY = {
     "DenseIndex": "dense",
     "HybridRetriever": "hybrid",
     "RetrievalClient": "client",
+    "Encoder": "encoders",
     "load_encoder": "encoders",
     "open_corpus": "opening",
     "open_retriever": "opening",
@@ -26,11 +27,18 @@ _LAZY = {
 __all__ = [
     "MAX_QUERY_CHARS",
     "Bm25Index",
+    "DenseIndex",
     "Document",
+    "Encoder",
+    "HybridRetriever",
     "Passage",
     "QueryError",
+    "RetrievalClient",
     "Retriever",
     "analyze",
+    "load_encoder",
+    "open_corpus",
+    "open_retriever",
     "read_corpus",
 ]
 
