@@ -43,11 +43,20 @@ REFERENCE: dict[str, tuple[str, str, list[str]]] = {
         "Retrieval",
         "Search over a corpus: BM25, dense, hybrid, and a client of a search server.",
         [
-            f"agentr1_envs.retrieval:{name}"
-            for name in (
-                "Passage Document Retriever QueryError Bm25Index DenseIndex Encoder load_encoder "
-                "HybridRetriever RetrievalClient read_corpus open_corpus open_retriever analyze"
-            ).split()
+            "agentr1_envs.retrieval:Passage",
+            "agentr1_envs.retrieval:Document",
+            "agentr1_envs.retrieval:Retriever",
+            "agentr1_envs.retrieval:QueryError",
+            "agentr1_envs.retrieval:Bm25Index",
+            "agentr1_envs.retrieval:DenseIndex",
+            "agentr1_envs.retrieval:Encoder",
+            "agentr1_envs.retrieval:load_encoder",
+            "agentr1_envs.retrieval:HybridRetriever",
+            "agentr1_envs.retrieval:RetrievalClient",
+            "agentr1_envs.retrieval:read_corpus",
+            "agentr1_envs.retrieval:open_corpus",
+            "agentr1_envs.retrieval:open_retriever",
+            "agentr1_envs.retrieval:analyze",
         ],
     ),
     "environment-parts": (
