@@ -31,7 +31,7 @@ _DOCUMENT = re.compile(
     r'|(?P<field>template|feedback)\s*::\s*"(?P<text>[^"]*)"\s*;'
     r'|(?P<block>pddl|grammar)\s*::\s*"""(?P<code>(?:.|\n)*?)"""\s*;)'
 )
-_TASK_RULE = re.compile(r'("task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*)"((?:[^"\\]|\\.)*)"')
+TASK_RULE = re.compile(r'("task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*)"((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(
     r"\[\{(?P<list>[^\[\]{}\n|]+)(?:\|(?P<given>[^;|{}\n\[\]#]+))?\}\]"
     r"|\[\{#(?P<lrule>[^#]+)#\s*\|(?P<lgiven>[^;|{}\n\[\]#]+)\}\]"
@@ -71,7 +71,7 @@ def split_goal(grammar: str) -> tuple[str, str]:
     Raises:
         UnsupportedGame: there is no ``task`` rule, or its text is not plain.
     """
-    match = _TASK_RULE.search(grammar)
+    match = TASK_RULE.search(grammar)
     if match is None:
         raise UnsupportedGame("the grammar has no rule 'task'")
     try:

@@ -18,17 +18,19 @@ in the text:
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 import threading
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict
+from copy import copy
 from typing import Any
 
 from agentr1_envs.alfworld.engine import NOTHING
 from agentr1_envs.alfworld.game import UnreachableGoal
-from agentr1_envs.alfworld.grammar import GOAL_PLACEHOLDER
+from agentr1_envs.alfworld.grammar import GOAL_PLACEHOLDER, TASK_RULE
 from agentr1_envs.errors import EnvironmentFault
 
 _LOCK = threading.RLock()
@@ -190,6 +192,32 @@ class _Derivation:
 
 
 def _logic(domain: str, grammar: str) -> Any:
+    """The ``GameLogic`` of a game.
+
+    Games of one release differ in the goal's sentence only, so the rest is parsed once and the
+    rule ``task`` is put in.
+    """
+    found = TASK_RULE.search(grammar)
+    if found is None or grammar.count('"task"') != 1:
+        return _parsed_logic(domain, grammar)
+    try:
+        sentence = json.loads(f'"{found.group(2)}"')
+    except ValueError:
+        return _parsed_logic(domain, grammar)
+    from textworld.envs.pddl.textgen import ContextSensitiveGrammar, ProductionRule
+
+    bare = f"{grammar[: found.start(2)]}{GOAL_PLACEHOLDER}{grammar[found.end(2) :]}"
+    shared = _parsed_logic(domain, bare)
+    logic = copy(shared)  # the types are shared: the domain is the same
+    logic.grammar = ContextSensitiveGrammar()
+    logic.grammar._rules = dict(shared.grammar._rules)
+    first, *others = shared.grammar._rules["task"]
+    task = ProductionRule(first.lhs, _symbols(sentence), first.weight, first.condition)
+    logic.grammar._rules["task"] = [task, *others]
+    return logic
+
+
+def _parsed_logic(domain: str, grammar: str) -> Any:
     with _LOCK:
         key = (domain, grammar)
         if key not in _LOGICS:
