@@ -10,6 +10,7 @@ from agentr1_wrappers.context import Append, ContextInput, ContextOverflow, Cont
 from gymnasium.error import ResetNeeded
 
 from agentr1_envs.spaces import ChatMessages
+from agentr1_envs.task_set import copy_json
 
 Message = dict[str, Any]
 Augmentation = Callable[[ContextInput], str]
@@ -99,7 +100,8 @@ class ChatPrompt(gym.Wrapper[Any, Any, Any, Any]):
             raise ResetNeeded("the episode has ended or none was started: call reset() first")
         self._running = False
         observation, reward, terminated, truncated, info = self.env.step(action)
-        kept: dict[str, Any] = {key: info[key] for key in KEPT if key in info}
+        # A copy: what the caller does to its info must not reach a later state.
+        kept: dict[str, Any] = {key: copy_json(info[key]) for key in KEPT if key in info}
         self._turns.append(Turn(action, observation, kept))
         info["feedback"] = observation
         try:

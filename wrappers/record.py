@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agentr1_envs.task_set import copy_json
 from agentr1_envs.transitions import Episode, Transition, write_transitions
 
 
@@ -36,7 +37,7 @@ class RecordTransitions(gym.Wrapper[Any, str, Any, str]):
         self.path, self.max_episodes = path, max_episodes
         self.episodes: list[Episode] = []
         self._count = 0
-        self._state: Any = None
+        self._state: tuple[dict[str, Any], ...] = ()
         self._anchor = ""
 
     def reset(
@@ -50,14 +51,15 @@ class RecordTransitions(gym.Wrapper[Any, str, Any, str]):
         self.episodes.append(Episode(name, info.get("task_id", ""), spec.id if spec else ""))
         if self.max_episodes is not None:
             del self.episodes[: -self.max_episodes]
-        self._state, self._anchor = observation, info.get("anchor", "")
+        self._state, self._anchor = as_messages(observation), info.get("anchor", "")
         return observation, info
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do `action` and record what came of it."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         episode = self.episodes[-1]
-        state, following = as_messages(self._state), as_messages(observation)
+        # Copies: what the caller does to what it was given must not reach the record.
+        following = as_messages(observation)
         feedback = info.get("feedback", observation if isinstance(observation, str) else "")
         episode.transitions.append(
             Transition(
@@ -65,7 +67,7 @@ class RecordTransitions(gym.Wrapper[Any, str, Any, str]):
                 step=len(episode.transitions),
                 task_id=episode.task_id,
                 env_id=episode.env_id,
-                observation=state,
+                observation=self._state,
                 action=action,
                 feedback=feedback,
                 reward=float(reward),
@@ -74,13 +76,13 @@ class RecordTransitions(gym.Wrapper[Any, str, Any, str]):
                 stop_reason=info.get("stop_reason"),
                 next_observation=following,
                 anchor=self._anchor,
-                agent_error=info.get("agent_error"),
-                metrics=dict(info.get("metrics", {})),
+                agent_error=copy_json(info.get("agent_error")),
+                metrics=copy_json(info.get("metrics", {})),
                 success=info.get("success"),
                 score=info.get("score"),
             )
         )
-        self._state, self._anchor = observation, info.get("anchor", "")
+        self._state, self._anchor = following, info.get("anchor", "")
         return observation, reward, terminated, truncated, info
 
     def save(self, path: str | os.PathLike[str]) -> int:
