@@ -158,3 +158,18 @@ class Observer(_Scripted):
             calls += [("search", f"{words} {content_words(title)}") for _, title, _ in good[:2]]
         calls = [c for c in dict.fromkeys(calls) if c not in self._made][: self._env.max_calls]
         return self._reply("I search and follow the papers that fit.", calls)
+
+
+class SelectorExpert:
+    """Plays ``selector_0`` of the two-agent form: names exactly the papers of the gold set."""
+
+    def __init__(self, env: Any) -> None:
+        self._env: PaperScoutEnv = env.unwrapped
+
+    def act(self, obs: str, info: dict[str, Any]) -> str:
+        """The next reply."""
+        shown = re.findall(r"^\[([^\]\s]+)\] ", obs, re.MULTILINE)
+        named = [name for name in shown if name in self._env.gold]
+        if not named:
+            return "None of these meets the query."
+        return self._env.render_calls([ToolCall("select", {"arxiv_ids": named})])

@@ -56,9 +56,10 @@ class LexicalSelector(Selector):
     """How much of the question a paper's title and abstract cover.
 
     The raw figure is BM25's score of the text for the question, without the normalisation by
-    length, divided by the highest that it can reach. A logistic function, fitted on the training
-    questions of the generated literature (`python -m benchmarks.paperscout --calibrate`), turns
-    it into a probability of being right.
+    length, divided by the highest that it can reach. A logistic function, fitted on what searches
+    find for the training questions of the generated literature, spreads it over [0, 1]: its slope
+    is that of the best likelihood, and it is one half where selecting from there on gives the best
+    F1 (`python -m benchmarks.paperscout --calibrate` prints both).
 
     Args:
         frequency: for a term the share of the library's papers that have it, in [0, 1]; without
@@ -67,7 +68,7 @@ class LexicalSelector(Selector):
 
     name = "lexical"
     slope: ClassVar[float] = 13.1
-    middle: ClassVar[float] = 0.67
+    middle: ClassVar[float] = 0.545
     saturation: ClassVar[float] = 0.4
 
     def __init__(self, frequency: Callable[[str], float | None] | None = None) -> None:

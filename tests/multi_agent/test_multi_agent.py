@@ -264,3 +264,12 @@ def test_alone(make: Callable[..., Any]) -> None:
     for action in (call("calculator", expression="2*3"), "#### 5"):
         result, wanted = alone.step({"solver_0": action}), single.step(action)
         assert result[1]["solver_0"] == wanted[1] and result[2]["solver_0"] == wanted[2]
+
+
+def test_the_worked_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.docs.test_docs import load_example
+
+    example = load_example("solver_critic")
+    assert example.main(5) == {"solver_0": pytest.approx(1.0), "critic_0": pytest.approx(1.0)}
+    monkeypatch.setattr(example.Critic, "act", lambda *_: "Fine.")
+    assert example.main(5) == {"solver_0": 0.0, "critic_0": 0.0}

@@ -345,3 +345,21 @@ def test_live_library_fault_is_no_reward(server: ScriptedServer) -> None:
     with pytest.raises(ResetNeeded):
         env.step("done")
     env.reset(options={"task": task})
+
+
+def test_rewrite_context_shows_the_last_state_alone(library_options: dict[str, Any]) -> None:
+    from agentr1_wrappers import make_agent_env
+
+    env = make_agent_env(
+        {
+            "env_id": "AgentR1/PaperScout-v0",
+            "kwargs": {"library_options": library_options, "split": "test"},
+            "context": {"name": "rewrite", "fn": "agentr1_envs.paperscout.state:pool_state"},
+        }
+    )
+    state, _ = env.reset(seed=0)
+    question = env.unwrapped.question
+    assert [m["role"] for m in state] == ["system", "user"] and question in state[1]["content"]
+    state, _, _, _, info = env.step(call("search", query=question))
+    assert [m["role"] for m in state] == ["system", "user"]
+    assert state[1]["content"] == info["feedback"] and "[Search]" in info["feedback"]
