@@ -1,0 +1,395 @@
+"""Episodes of several agents, with one policy for each.
+
+`run_parallel_episode` plays one episode of a `TextParallelEnv` and gives each agent an `Episode` of
+its own: the transitions of the steps in which it was asked to act. What it is paid while others
+act counts for its last action. `ParallelEnvLoop` plays many at once. As in `rollout.EnvLoop`, a
+failure of an environment or a policy makes its episode invalid and is never a reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from agentr1_wrappers.context import ContextInput, ContextRule, Turn
+
+from agentr1_envs.multi_agent.base import TextParallelEnv
+from agentr1_envs.seeding import derive_int
+from agentr1_envs.transitions import Episode, Message, Transition
+
+from .policies.base import GenerateRequest, Generation, Policy
+from .prompts import ConversationIds
+from .rollout import EpisodeJob, RolloutMetrics
+
+_SEED_MASK = (1 << 63) - 1
+
+
+class LastObservation(ContextRule):
+    """The system prompt and what the agent is told now, nothing before it.
+
+    The right rule where observations hold the whole state, as those of PaperScout do.
+    """
+
+    name = "last_observation"
+
+    def render(self, context: ContextInput) -> list[Message]:
+        """System prompt and the observation."""
+        messages: list[Message] = []
+        if context.system:
+            messages.append({"role": "system", "content": context.system})
+        messages.append({"role": "user", "content": context.observation})
+        return messages
+
+
+class ScriptedAgent(Policy):
+    """Plays a script: ``make(env)`` gives an object with ``act(observation, info)``.
+
+    A script may have ``reset(observation, info)``, called at the start.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+        self._players: dict[str, Any] = {}
+
+    def start_episode(
+        self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
+    ) -> None:
+        """Makes the script's object for an episode."""
+        player = self._make(env)
+        if hasattr(player, "reset"):
+            player.reset(observation, dict(info))
+        self._players[episode_id] = player
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """What the script says."""
+        player = self._players[request.episode_id]
+        return Generation(player.act(request.observation, dict(request.info)))
+
+    def end_episode(self, episode_id: str) -> None:
+        """Forgets the episode."""
+        self._players.pop(episode_id, None)
+
+
+class _Seat:
+    """One agent in one episode: its conversation, its transitions, what it is still owed."""
+
+    def __init__(
+        self,
+        env: TextParallelEnv,
+        agent: str,
+        policy: Policy,
+        context: ContextRule,
+        episode: Episode,
+        limit: int | None,
+    ) -> None:
+        self.agent, self.policy, self.context, self.episode = agent, policy, context, episode
+        self.key = f"{episode.episode_id}/{agent}"
+        self.system = env.system_prompt(agent)
+        self.tools = tuple(env.tools(agent))
+        self.first: str | None = None
+        self.turns: list[Turn] = []
+        self.open: Transition | None = None
+        self.owed = 0.0
+        encoder = policy.encoder
+        splices = bool(getattr(context, "splices", False))
+        self.prompts = (
+            None if encoder is None else ConversationIds(encoder, self.tools, splice=splices)
+        )
+        self.limit = _smaller(limit, policy.max_prompt_tokens)
+        context.reset()
+
+    def state(self, observation: str, info: dict[str, Any]) -> tuple[Message, ...]:
+        """The messages of a turn; the open transition is closed with them."""
+        if self.first is None:
+            self.first = observation
+        if self.open is not None:
+            self.turns.append(Turn(self.open.action, observation, {}))
+        context = ContextInput(
+            self.system,
+            self.first,
+            tuple(self.turns),
+            observation,
+            info,
+            self.tools,
+            "user",
+        )
+        messages = tuple(dict(message) for message in self.context.render(context))
+        if self.open is not None:
+            self.open.feedback, self.open.next_observation = observation, messages
+            self.open = None
+        return messages
+
+    async def act(self, observation: str, info: dict[str, Any], sampling_seed: int) -> str:
+        """One turn: asks the policy and opens a transition."""
+        messages = self.state(observation, info)
+        ids = None if self.prompts is None else self.prompts.next(messages)
+        if ids is not None and self.limit is not None and len(ids) > self.limit:
+            raise ValueError(
+                f"a prompt of {self.agent} has {len(ids)} tokens, expected at most {self.limit}"
+            )
+        step = len(self.episode.transitions)
+        generation = await self.policy.generate(
+            GenerateRequest(
+                messages,
+                self.tools,
+                ids,
+                self.key,
+                step,
+                (sampling_seed + step) & _SEED_MASK,
+                observation,
+                info,
+            )
+        )
+        self.open = Transition(
+            episode_id=self.episode.episode_id,
+            step=step,
+            task_id=self.episode.task_id,
+            env_id=self.episode.env_id,
+            observation=messages,
+            action=generation.text,
+            agent_id=self.agent,
+            group_id=self.episode.group_id,
+            anchor=str(info.get("anchor", "")),
+            prompt_ids=generation.prompt_ids,
+            response_ids=generation.response_ids,
+            response_logprobs=generation.logprobs,
+            policy_version=generation.policy_version,
+            reward=self.owed,
+        )
+        self.owed = 0.0
+        if generation.finish_reason == "length":
+            self.open.extra["finish_reason"] = "length"
+        self.episode.transitions.append(self.open)
+        if self.prompts is not None:
+            self.prompts.record(messages, generation.prompt_ids, generation.response_ids)
+        return generation.text
+
+    def pay(self, reward: float) -> None:
+        """A reward counts for the last action; before the first one it waits for it."""
+        if self.episode.transitions:
+            self.episode.transitions[-1].reward += reward
+        else:
+            self.owed += reward
+
+    def told(self, info: Mapping[str, Any]) -> None:
+        """What the environment says of the action just taken."""
+        assert self.open is not None
+        self.open.agent_error = info.get("agent_error")
+        self.open.metrics = info.get("metrics") or {}
+
+    def end(
+        self, observation: str, info: dict[str, Any], terminated: bool, truncated: bool
+    ) -> None:
+        """The episode is over: the last transition carries how."""
+        transitions = self.episode.transitions
+        if not transitions:
+            return
+        messages = self.state(observation, info)
+        last = transitions[-1]
+        last.terminated, last.truncated = terminated, truncated
+        last.stop_reason = info.get("stop_reason")
+        last.success, last.score = info.get("success"), info.get("score")
+        last.metrics = info.get("metrics") or last.metrics
+        if truncated and self.prompts is not None:
+            last.next_prompt_ids = self.prompts.next(messages)
+
+
+def _smaller(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+async def run_parallel_episode(
+    env: TextParallelEnv,
+    policies: Mapping[str, Policy],
+    *,
+    contexts: Mapping[str, Callable[[], ContextRule]] | None = None,
+    episode_id: str = "episode",
+    group_id: str = "",
+    env_id: str | None = None,
+    seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    sampling_seed: int = 0,
+    max_prompt_tokens: int | None = None,
+) -> dict[str, Episode]:
+    """Play one episode; agents that are asked at the same time answer concurrently.
+
+    Args:
+        env: a text parallel environment.
+        policies: one for each of its possible agents; the same object may serve several.
+        contexts: for an agent what makes its context rule; `LastObservation` where none is given.
+        episode_id, group_id, env_id: stored with the transitions.
+        seed, options: of ``env.reset``.
+        sampling_seed: seed of the replies; each agent has a stream of its own.
+        max_prompt_tokens: a longer prompt makes the episode invalid.
+
+    Returns:
+        An episode for each agent, with ``agent_id``. When anything failed, all of them are invalid
+        and say why; nothing is raised but cancellation, and `ValueError` for a missing policy.
+    """
+    check_policies(env, policies)
+    name = env_id or str(env.metadata.get("name", ""))
+    episodes = {
+        agent: Episode(episode_id, "", name, group_id, agent) for agent in env.possible_agents
+    }
+    seconds = {"environment": 0.0, "generation": 0.0}
+    seats: list[_Seat] = []
+    try:
+        clock = time.perf_counter
+        began = clock()
+        observations, infos = env.reset(seed=seed, options=dict(options) if options else None)
+        for agent, episode in episodes.items():
+            episode.task_id = str(infos[agent].get("task_id", ""))
+            rule = (contexts or {}).get(agent, LastObservation)()
+            seat = _Seat(env, agent, policies[agent], rule, episode, max_prompt_tokens)
+            inner = getattr(env, "env", env)
+            seat.policy.start_episode(seat.key, inner, observations[agent], infos[agent])
+            seats.append(seat)
+        seconds["environment"] += clock() - began
+        place = {seat.agent: seat for seat in seats}
+        seeds = {a: derive_int("agent", sampling_seed, a, bits=62) for a in episodes}
+        while env.agents:
+            active = [agent for agent in env.agents if infos[agent]["active"]]
+            began = clock()
+            replies = await asyncio.gather(
+                *(place[a].act(observations[a], infos[a], seeds[a]) for a in active)
+            )
+            now = clock()
+            seconds["generation"] += now - began
+            actions = dict(zip(active, replies, strict=True))
+            observations, rewards, terminations, truncations, infos = env.step(actions)
+            seconds["environment"] += clock() - now
+            for agent in active:
+                place[agent].told(infos[agent])
+            for agent, reward in rewards.items():
+                place[agent].pay(reward)
+        for agent, seat in place.items():
+            seat.end(observations[agent], infos[agent], terminations[agent], truncations[agent])
+    except Exception as error:
+        # Whatever failed, it was no agent's fault, and it voids the episode of all.
+        for episode in episodes.values():
+            episode.valid, episode.fault = False, f"{type(error).__name__}: {error}"
+            for transition in episode.transitions:
+                transition.valid = False
+            if episode.transitions:
+                episode.transitions[-1].extra["fault"] = episode.fault
+    finally:
+        for seat in seats:
+            seat.policy.end_episode(seat.key)
+    for episode in episodes.values():
+        episode.seconds = dict(seconds)
+    return episodes
+
+
+def check_policies(env: TextParallelEnv, policies: Mapping[str, Policy]) -> None:
+    """Raises ValueError unless there is exactly one policy for each agent."""
+    if set(policies) != set(env.possible_agents):
+        raise ValueError(
+            f"policies: expected one for each of {env.possible_agents}, got {sorted(policies)}"
+        )
+
+
+class ParallelEnvLoop:
+    """Plays episodes of several agents concurrently, in the event loop.
+
+    Args:
+        make_env: makes one environment; called once per slot, and again after a fault.
+        policies: one for each agent; they serve all episodes.
+        contexts: see `run_parallel_episode`.
+        concurrency: most episodes open at once.
+        seed: run seed; sampling seeds come from it and the episode's id.
+        max_prompt_tokens, env_id: see `run_parallel_episode`.
+
+    Attributes:
+        metrics: counts every agent's episode.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], TextParallelEnv],
+        policies: Mapping[str, Policy],
+        *,
+        contexts: Mapping[str, Callable[[], ContextRule]] | None = None,
+        concurrency: int = 64,
+        seed: int = 0,
+        max_prompt_tokens: int | None = None,
+        env_id: str | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        self.make_env, self.policies, self.contexts = make_env, dict(policies), contexts
+        self.concurrency, self.seed = concurrency, seed
+        self.max_prompt_tokens, self.env_id = max_prompt_tokens, env_id
+        self.metrics = RolloutMetrics()
+        self._idle: list[TextParallelEnv] = []
+
+    async def _one(self, job: EpisodeJob) -> list[Episode]:
+        sampling = job.sampling_seed
+        if sampling is None:
+            sampling = derive_int("sampling", self.seed, job.episode_id, bits=62)
+        try:
+            env = self._idle.pop() if self._idle else self.make_env()
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+            name = self.env_id or ""
+            return [
+                Episode(job.episode_id, "", name, job.group_id, agent, valid=False, fault=fault)
+                for agent in self.policies
+            ]
+        episodes = await run_parallel_episode(
+            env,
+            self.policies,
+            contexts=self.contexts,
+            episode_id=job.episode_id,
+            group_id=job.group_id,
+            env_id=self.env_id,
+            seed=job.seed,
+            options=job.options,
+            sampling_seed=sampling,
+            max_prompt_tokens=self.max_prompt_tokens,
+        )
+        if all(episode.valid for episode in episodes.values()):
+            self._idle.append(env)
+        return list(episodes.values())
+
+    async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[list[Episode]]:
+        """The agents' episodes of each job, as the jobs end."""
+        source = iter(jobs)
+        start = time.perf_counter()
+        running: set[asyncio.Task[list[Episode]]] = set()
+        try:
+            while True:
+                while len(running) < self.concurrency and (job := next(source, None)) is not None:
+                    running.add(asyncio.create_task(self._one(job)))
+                if not running:
+                    return
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    episodes = task.result()
+                    for episode in episodes:
+                        self.metrics.add(episode)
+                    now = time.perf_counter()
+                    self.metrics.wall_seconds += now - start
+                    start = now
+                    yield episodes
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def run(self, jobs: Iterable[EpisodeJob]) -> list[Episode]:
+        """All agents' episodes, in the order of ``jobs`` and of the agents."""
+        ordered = list(jobs)
+        place = {job.episode_id: i for i, job in enumerate(ordered)}
+        if len(place) != len(ordered):
+            raise ValueError("two jobs have the same episode_id")
+        results: list[list[Episode]] = [[] for _ in ordered]
+        async for episodes in self.stream(ordered):
+            results[place[episodes[0].episode_id]] = episodes
+        return [episode for episodes in results for episode in episodes]
+
+    def close(self) -> None:
+        """Close every environment."""
+        while self._idle:
+            self._idle.pop().close()
