@@ -39,6 +39,11 @@ def parse_goal(text: str) -> dict[str, str]:
     return {}
 
 
+def _text(obs: Any, info: dict[str, Any]) -> str:
+    """What the environment said, also where a wrapper made a conversation of it."""
+    return obs if isinstance(obs, str) else str(info["feedback"])
+
+
 def _kind(name: str) -> str:
     return name.split(" ")[0]
 
@@ -57,8 +62,9 @@ class Observer:
         self._format = env.unwrapped.format_action
         self.goal: dict[str, str] = {}
 
-    def reset(self, obs: str, info: dict[str, Any]) -> None:
+    def reset(self, obs: Any, info: dict[str, Any]) -> None:
         """Read the room and the goal."""
+        obs = _text(obs, info)
         self.goal = parse_goal(obs)
         room = _ROOM.search(obs)
         self.receptacles = _THING.findall(room.group(1)) if room else []
@@ -74,9 +80,9 @@ class Observer:
         self.target = ""
         self._last = ""
 
-    def act(self, obs: str, info: dict[str, Any]) -> str:
+    def act(self, obs: Any, info: dict[str, Any]) -> str:
         """The next command, in the environment's action format."""
-        self._read(obs)
+        self._read(_text(obs, info))
         self._last = self._choose(info.get("admissible_actions", []))
         return self._format(self._last)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentr1_envs.seeding import derive
@@ -39,14 +39,29 @@ class ScriptedPolicy(Policy):
 
 
 class RandomPolicy(Policy):
-    """Picks among ``info["admissible_actions"]``; where there are none, says a random number."""
+    """Picks among ``info["admissible_actions"]``; where there are none, says a random number.
+
+    An environment whose replies hold more than the action has ``format_action(action)``.
+    """
+
+    def __init__(self) -> None:
+        self._formats: dict[str, Callable[[str], str]] = {}
+
+    def start_episode(
+        self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
+    ) -> None:
+        self._formats[episode_id] = getattr(env.unwrapped, "format_action", str)
 
     async def generate(self, request: GenerateRequest) -> Generation:
         rng = derive("random policy", request.seed, request.step)
         actions = request.info.get("admissible_actions")
         if actions:
-            return Generation(actions[int(rng.integers(len(actions)))])
+            action = actions[int(rng.integers(len(actions)))]
+            return Generation(self._formats.get(request.episode_id, str)(action))
         return Generation(str(int(rng.integers(100))))
+
+    def end_episode(self, episode_id: str) -> None:
+        self._formats.pop(episode_id, None)
 
 
 def env_id_of(env: Any) -> str:

@@ -73,6 +73,15 @@ def test_the_observer_reads_screens_only():
     assert info["success"]
 
 
+@pytest.mark.parametrize("script", [Expert, Observer])
+def test_the_scripts_play_through_a_chat_prompt(script):
+    from agentr1_wrappers import make_agent_env
+
+    env = make_agent_env({"env_id": ID, "kwargs": {"split": "test", "action_format": "tool"}})
+    for seed in range(3):
+        assert episode(env, script, seed=seed)[1]["success"]
+
+
 def test_acting_at_random_or_not_at_all_does_not_score():
     env = gym.make(ID, split="test", order="sequential", max_steps=50)
     wins = 0
