@@ -64,7 +64,7 @@ test-bridge-%: .venv-bridges/%/.done
 	test -x .venv-verl/bin/python || $(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verl-constraints.txt torch
 	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verl-constraints.txt \
-		-e ".[verl]" pytest pytest-timeout matplotlib
+		-e ".[verl]" hypothesis pytest pytest-timeout matplotlib
 	touch $@
 
 test-verl: .venv-verl/.ready ## unmodified verl on the CPU, with an environment of its own
