@@ -27,15 +27,21 @@ class ScriptedPolicy(Policy):
         self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
     ) -> None:
         player = expert_class(self.env_id or env_id_of(env), self.script)(env)
-        player.reset(observation, dict(info))
+        player.reset(_said(observation, info), dict(info))
         self._players[episode_id] = player
 
     async def generate(self, request: GenerateRequest) -> Generation:
         player = self._players[request.episode_id]
-        return Generation(player.act(request.observation, dict(request.info)))
+        said = _said(request.observation, request.info)
+        return Generation(player.act(said, dict(request.info)))
 
     def end_episode(self, episode_id: str) -> None:
         self._players.pop(episode_id, None)
+
+
+def _said(observation: Any, info: Mapping[str, Any]) -> Any:
+    """What the environment itself said: scripts read text, also behind `ChatPrompt`."""
+    return observation if isinstance(observation, str) else info.get("feedback", observation)
 
 
 class RandomPolicy(Policy):
