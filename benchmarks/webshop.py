@@ -52,7 +52,7 @@ def _tree(pid: int) -> list[int]:
 
 
 class Peak(threading.Thread):
-    """The largest memory of a process and its children, sampled twice a second."""
+    """The largest memory of a process and its children, sampled every two seconds."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -64,7 +64,7 @@ class Peak(threading.Thread):
             tree = _tree(self.pid)
             self.rss = max(self.rss, sum(_memory(pid, "Pss") for pid in tree))
             self.anonymous = max(self.anonymous, sum(_memory(pid, "Anonymous") for pid in tree))
-            time.sleep(0.5)
+            time.sleep(2)
 
 
 def _policy(name: str, env: Any) -> Any:
