@@ -118,6 +118,8 @@ class Trainer:
         self.iteration = int(state.get("iteration", 0))
         self.cold_step = int(state.get("cold_step", 0))
         self.elapsed = float(state.get("elapsed", 0.0))
+        self.cpu = float(state.get("cpu", 0.0))
+        self.cold_cpu = float(state.get("cold_cpu", 0.0))
         if not int(self.own["cold_start"]["steps"]) and self.phase == "cold_start":
             self.phase = "rl"
         self._start_phase()
@@ -200,6 +202,7 @@ class Trainer:
     def run(self) -> dict[str, float]:
         """Train to the end (or the time limit); the last evaluation's numbers."""
         self._started = time.perf_counter() - self.elapsed
+        self._cpu_before = self.cpu - time.process_time()
         try:
             with self.progress:
                 if self.phase == "cold_start":
@@ -220,7 +223,16 @@ class Trainer:
 
     def _clock(self) -> float:
         self.elapsed = time.perf_counter() - self._started
+        self.cpu = self._cpu_before + time.process_time()
         return self.elapsed
+
+    def _times(self) -> dict[str, float]:
+        elapsed = self._clock()
+        return {
+            "time/elapsed": elapsed,
+            "time/cpu_total": self.cpu,
+            "time/cold_start_cpu": self.cold_cpu,
+        }
 
     def _cold_start(self) -> None:
         settings = self.own["cold_start"]
@@ -232,8 +244,10 @@ class Trainer:
         self.progress.start("cold start", steps, self.cold_step)
         while self.cold_step < steps:
             lr = learning_rate(settings, self.cold_step, steps)
+            began = time.process_time()
             with self._precision():
                 metrics = learner.step(self.cold_step, lr)
+            self.cold_cpu += time.process_time() - began
             self.cold_step += 1
             self.progress.advance("cold start", loss=metrics["sft/loss"])
             if save_every and self.cold_step % save_every == 0 and self.cold_step < steps:
@@ -259,7 +273,7 @@ class Trainer:
         result: dict[str, float] = {}
         if self.iteration == 0:
             result = await self._evaluate()
-            self.trackers.log({**result, "time/elapsed": self._clock()}, 0)
+            self.trackers.log({**result, **self._times()}, 0)
             self._save()
         self.progress.start("training", self.total, self.iteration)
         test_freq, save_freq = int(trainer["test_freq"]), int(trainer["save_freq"])
@@ -277,7 +291,7 @@ class Trainer:
             if last:
                 result = await self._evaluate()
                 metrics.update(result)
-            metrics["time/elapsed"] = self._clock()
+            metrics.update(self._times())
             self.trackers.log(metrics, self.iteration)
             if last or (save_freq and self.iteration % save_freq == 0):
                 self._save()
@@ -287,7 +301,7 @@ class Trainer:
             await self._close()
             return result
         result = await self._evaluate()
-        self.trackers.log({**result, "time/elapsed": self._clock()}, self.iteration)
+        self.trackers.log({**result, **self._times()}, self.iteration)
         self._save()
         await self._close()
         return result
@@ -416,6 +430,8 @@ class Trainer:
                 "iteration": self.iteration,
                 "cold_step": self.cold_step,
                 "elapsed": self._clock(),
+                "cpu": self.cpu,
+                "cold_cpu": self.cold_cpu,
             },
         )
 
