@@ -23,7 +23,7 @@ ALIASES: dict[str, str] = {
     "adv_estimator": "algorithm.adv_estimator",
     "policy_loss": "actor_rollout_ref.actor.policy_loss.loss_mode",
     "loss_weight": "agentr1.loss_weight",
-    "context": "agentr1.env.context.name",
+    "context": "agentr1.env.context",
     "lr": "actor_rollout_ref.actor.optim.lr",
     "temperature": "actor_rollout_ref.rollout.temperature",
     "n": "actor_rollout_ref.rollout.n",
@@ -52,6 +52,7 @@ OPEN = (
     "agentr1.eval.extra",
     "agentr1.cold_start.policy",
 )
+_CONTEXT = "agentr1.env.context"
 _RENAMED_VALUES = {"actor_rollout_ref.actor.policy_loss.loss_mode": {"vanilla": "ppo"}}
 
 
@@ -152,6 +153,8 @@ def _apply(config: DictConfig, override: Any) -> None:
         return
     value = override.value()
     value = _RENAMED_VALUES.get(key, {}).get(value, value) if isinstance(value, str) else value
+    if key == _CONTEXT:  # append, window:3 or {name: .., ..}: a rule as a whole
+        config.agentr1.env.context = {}
     free = any(key == o or key.startswith(o + ".") for o in OPEN)
     if not free and not override.is_add() and not _exists(config, key):
         known = _keys(config)

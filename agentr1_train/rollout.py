@@ -111,7 +111,9 @@ async def run_episode(
         t1 = clock()
         seconds["environment"] += t1 - t0
         episode.task_id = str(info.get("task_id", ""))
-        policy.start_episode(episode_id, env if host is None else host.env, observation, info)
+        policy.start_episode(
+            episode_id, env if host is None else host.env, _text(observation, info), info
+        )
         started = True
         await _play(
             env, host, policy, episode, observation, info, tools, sampling_seed,

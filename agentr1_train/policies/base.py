@@ -91,7 +91,7 @@ class Policy:
         raise NotImplementedError
 
     def start_episode(
-        self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
+        self, episode_id: str, env: Any, observation: str, info: Mapping[str, Any]
     ) -> None:
         """An episode begins. `env` is the environment itself, for scripts that look inside."""
 

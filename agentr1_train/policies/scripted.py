@@ -24,7 +24,7 @@ class ScriptedPolicy(Policy):
         self._players: dict[str, Any] = {}
 
     def start_episode(
-        self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
+        self, episode_id: str, env: Any, observation: str, info: Mapping[str, Any]
     ) -> None:
         player = expert_class(self.env_id or env_id_of(env), self.script)(env)
         player.reset(_said(observation, info), dict(info))

@@ -96,7 +96,7 @@ class TransformersPolicy(Policy):
         self.sampler.weights_changed()
 
     def start_episode(
-        self, episode_id: str, env: Any, observation: Any, info: Mapping[str, Any]
+        self, episode_id: str, env: Any, observation: str, info: Mapping[str, Any]
     ) -> None:
         self._episodes.add(episode_id)
 
