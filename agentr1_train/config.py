@@ -101,6 +101,7 @@ def load_config(overrides: Sequence[str], *, recipe: str | None = None) -> DictC
     from hydra.errors import OverrideParseException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
@@ -115,8 +116,8 @@ def load_config(overrides: Sequence[str], *, recipe: str | None = None) -> DictC
     defaults = OmegaConf.load(Path(__file__).parent / "conf" / "local.yaml")
     try:
         config = OmegaConf.merge(defaults, OmegaConf.load(base))
-    except (OmegaConfBaseException, OSError, ValueError) as error:
-        raise ConfigError(f"{base}: {str(error).splitlines()[0]}") from None
+    except (OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
+        raise ConfigError(f"{base}: {' '.join(str(error).split())}") from None
     assert isinstance(config, _dict_config())
     config.recipe = recipe
     # A preset first, so that single keys can still change what it sets.

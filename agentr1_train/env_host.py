@@ -12,6 +12,7 @@ from typing import Any
 
 from agentr1_envs.errors import EnvironmentFault
 
+START_TIMEOUT = 300.0  # seconds to start a worker process and make its environment
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
@@ -103,9 +104,10 @@ def _serve(connection: Any, make_env: Callable[[], Any]) -> None:
                 if env is not None:
                     env.close()
                 continue
-            if name == "reset":
-                if slot not in envs:
-                    envs[slot] = make_env()
+            if name == "make":
+                envs[slot] = make_env()
+                answer = None
+            elif name == "reset":
                 env = envs[slot]
                 env_id = getattr(env.spec, "id", None)
                 answer = (*_reset(env, *args), env_id, splices(env))
@@ -201,10 +203,10 @@ class ProcessHost(EnvHost):
         self._pool, self._slot = pool, slot
         self._worker: _Worker | None = None
 
-    async def _call(self, name: str, *args: Any) -> Any:
+    async def _call(self, name: str, *args: Any, timeout: float | None = None) -> Any:
         worker = self._worker
         assert worker is not None
-        timeout = self._pool.timeout
+        timeout = self._pool.timeout if timeout is None else timeout
         try:
             return await asyncio.wait_for(worker.ask(self._slot, name, args), timeout)
         except TimeoutError:
@@ -221,6 +223,8 @@ class ProcessHost(EnvHost):
     ) -> tuple[Any, dict[str, Any], Any]:
         if self._worker is None or not self._worker.alive:
             self._worker = self._pool.worker(self._slot)
+            # Starting a process and loading an engine is no step: it has a time-out of its own.
+            await self._call("make", timeout=START_TIMEOUT)
         options = None if options is None else dict(options)
         observation, info, tools, env_id, self.splices = await self._call("reset", seed, options)
         self.spec = _Spec(env_id) if env_id else None

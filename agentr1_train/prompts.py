@@ -79,6 +79,10 @@ class PromptEncoder:
             found = self._cache[text] = self._ids(text)
         return found
 
+    def count(self, messages: Sequence[Message]) -> int:
+        """Tokens of some messages as a prompt; what `TokenBudget(n, count)` asks for."""
+        return len(self._ids(self.render(messages, None)))
+
     def extend(
         self,
         prompt_ids: Ids,

@@ -1,6 +1,7 @@
 """Wrappers and context rules around the environments of agentr1_envs."""
 
 from agentr1_wrappers.agent_env import make_agent_env, make_context, reset_options
+from agentr1_wrappers.budget import ServerSummary, Summarise, TokenBudget
 from agentr1_wrappers.chat_prompt import ChatPrompt
 from agentr1_wrappers.context import (
     Append,
@@ -25,7 +26,10 @@ __all__ = [
     "RecordTransitions",
     "Rewrite",
     "SearchState",
+    "ServerSummary",
+    "Summarise",
     "ToGymText",
+    "TokenBudget",
     "Turn",
     "Window",
     "make_agent_env",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
+from agentr1_wrappers.budget import Summarise, TokenBudget
 from agentr1_wrappers.chat_prompt import ChatPrompt
 from agentr1_wrappers.context import Append, ContextRule, Window
 from agentr1_wrappers.penalties import InvalidActionPenalty
@@ -44,6 +45,8 @@ CONTEXTS: dict[str, Callable[..., ContextRule]] = {
     "append": Append,
     "window": Window,
     "rewrite": Rewrite,
+    "budget": TokenBudget,
+    "summarise": Summarise,
 }
 WRAPPERS: dict[str, Callable[..., gym.Env[Any, Any]]] = {
     "invalid_action_penalty": InvalidActionPenalty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from agentr1_wrappers.context import ContextInput
@@ -13,6 +14,44 @@ def admissible_actions(context: ContextInput) -> str:
     return "Admissible actions:\n" + "\n".join(actions) if actions else ""
 
 
+_NOTE = re.compile(r"<note>(.*?)</note>", re.DOTALL)
+_PAD = re.compile(r"<scratchpad>(.*?)</scratchpad>", re.DOTALL)
+MAX_CHARS = 2000
+
+
+def notes(context: ContextInput) -> str:
+    """What the model has written in ``<note>..</note>`` so far, the newest notes if it is much.
+
+    Notes stay when the context rule has long left out the replies they were written in.
+    """
+    found: list[str] = []
+    for turn in context.turns:
+        for text in _NOTE.findall(turn.action):
+            text = " ".join(text.split())
+            if text and text not in found:
+                found.append(text)
+    kept: list[str] = []
+    size = 0
+    for text in reversed(found):
+        size += len(text) + 3
+        if size > MAX_CHARS and kept:
+            break
+        kept.append(f"- {text[:MAX_CHARS]}")
+    return "Your notes:\n" + "\n".join(reversed(kept)) if kept else ""
+
+
+def scratchpad(context: ContextInput) -> str:
+    """The last ``<scratchpad>..</scratchpad>`` that the model wrote; a new one replaces it."""
+    for turn in reversed(context.turns):
+        found = _PAD.findall(turn.action)
+        if found:
+            text = found[-1].strip()[:MAX_CHARS]
+            return f"Your scratchpad:\n{text}" if text else ""
+    return ""
+
+
 AUGMENTATIONS: dict[str, Callable[[ContextInput], str]] = {
     "admissible_actions": admissible_actions,
+    "notes": notes,
+    "scratchpad": scratchpad,
 }
