@@ -131,7 +131,8 @@ class _Worker:
         self.process.start()
         child.close()
         self.loop = asyncio.get_running_loop()
-        self.waiting: dict[int, asyncio.Future[Any]] = {}
+        self.waiting: dict[int, tuple[asyncio.Future[Any], float | None]] = {}
+        self.timer: asyncio.TimerHandle | None = None
         self.numbers = itertools.count()
         self.alive = True
         threading.Thread(target=self._listen, daemon=True).start()
@@ -152,7 +153,8 @@ class _Worker:
             return  # the loop is closed: nobody waits any more
 
     def _deliver(self, number: int, ok: bool, answer: Any) -> None:
-        future = self.waiting.pop(number, None)
+        future, _ = self.waiting.pop(number, (None, None))
+        self._watch()
         if future is None or future.done():
             return
         if ok:
@@ -160,28 +162,50 @@ class _Worker:
         else:
             future.set_exception(EnvironmentFault(answer))
 
+    def _watch(self) -> None:
+        """Time the request that is being served: the oldest. Those behind it only wait."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        for _, timeout in self.waiting.values():
+            if timeout is not None:
+                self.timer = self.loop.call_later(timeout, self._expire, timeout)
+            return
+
+    def _expire(self, timeout: float) -> None:
+        self.kill()
+        self._fail(f"the environment took over {timeout:g} s; its process was killed")
+
     def _died(self) -> None:
         self.alive = False
+        if self.waiting:
+            self.process.join(1)
+            self._fail(f"worker process ended (exit code {self.process.exitcode})")
+
+    def _fail(self, message: str) -> None:
         # Requests are served in order, so the oldest is the one the process died of; the others
         # only shared it and may run again elsewhere.
         kind: type[EnvironmentFault] = EnvironmentFault
-        for future in self.waiting.values():
+        for future, _ in self.waiting.values():
             if not future.done():
-                self.process.join(1)
-                code = self.process.exitcode
-                future.set_exception(kind(f"worker process ended (exit code {code})"))
-                kind = WorkerLost
+                future.set_exception(kind(message))
+            kind = WorkerLost
         self.waiting.clear()
+        self._watch()
 
-    def ask(self, slot: int, name: str, args: tuple[Any, ...]) -> asyncio.Future[Any]:
+    def ask(
+        self, slot: int, name: str, args: tuple[Any, ...], timeout: float | None
+    ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self.loop.create_future()
         number = next(self.numbers)
-        self.waiting[number] = future
+        self.waiting[number] = future, timeout
         try:
             self.connection.send((number, slot, name, args))
         except (OSError, ValueError) as error:
             self.waiting.pop(number, None)
-            future.set_exception(EnvironmentFault(f"worker process is gone: {error}"))
+            future.set_exception(WorkerLost(f"worker process is gone: {error}"))
+        if len(self.waiting) == 1:
+            self._watch()
         return future
 
     def tell(self, slot: int, name: str) -> None:
@@ -204,19 +228,8 @@ class ProcessHost(EnvHost):
         self._worker: _Worker | None = None
 
     async def _call(self, name: str, *args: Any, timeout: float | None = None) -> Any:
-        worker = self._worker
-        assert worker is not None
-        timeout = self._pool.timeout if timeout is None else timeout
-        try:
-            return await asyncio.wait_for(worker.ask(self._slot, name, args), timeout)
-        except TimeoutError:
-            # The process hangs inside an engine, maybe not this one: the oldest request's.
-            worker.kill()
-            others = (f for f in worker.waiting.values() if not f.done())
-            for future in others:
-                future.set_exception(WorkerLost("its worker process was killed"))
-            worker.waiting.clear()
-            raise EnvironmentFault(f"the environment took over {timeout:g} s; killed") from None
+        assert self._worker is not None
+        return await self._worker.ask(self._slot, name, args, timeout or self._pool.timeout)
 
     async def reset(
         self, seed: int | None, options: Mapping[str, Any] | None

@@ -4,9 +4,8 @@
 
 For each seed: the recipe; supervised learning alone for the same processor time (a cold start made
 that much longer, its schedule stretched with it); and the recipe with the rewards of each batch
-dealt
-to its episodes at random, which must not improve. Success is greedy, on the recipe's fixed panels of
-held-out tasks.
+dealt to its episodes at random, which must not improve. Success is greedy, on the recipe's fixed
+panels of held-out tasks.
 """
 
 from __future__ import annotations
