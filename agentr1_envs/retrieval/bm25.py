@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from bisect import bisect_left
@@ -19,16 +18,7 @@ from ..errors import EnvironmentFault
 from . import scoring, store
 from .analyzer import TermEncoder, analyze
 from .base import Allow, Passage, Retriever, allowed_mask, check_query
-from .documents import (
-    Row,
-    StoredDocuments,
-    check_documents,
-    check_not_empty,
-    chunks,
-    ends_of,
-    id_order,
-    split_indexed,
-)
+from .documents import Chunk, Row, StoredDocuments, ends_of, split_indexed, store_in_memory
 from .segments import Array, Postings, Segment, make_segment, merge
 from .topk import Accumulators, top_k
 
@@ -117,30 +107,20 @@ class Bm25Index(Retriever):
         Raises:
             TaskDataError: the corpus is empty, or a document is not as it should be.
         """
-        encoder, digest = TermEncoder(), hashlib.blake2b(digest_size=16)
+        encoder = TermEncoder()
         segments: list[Segment] = []
-        blocks: list[bytes] = []
-        sizes: list[Array] = []
-        ids: list[str] = []
-        for chunk in chunks(check_documents(docs, source)):
-            digest.update(chunk.digest())
+
+        def analyse(chunk: Chunk) -> None:
             segments.append(make_segment(split_indexed(*chunk.indexed), encoder))
-            block, size = chunk.pack(store_text=store_text)
-            blocks.append(block)
-            sizes.append(size)
-            ids += chunk.ids
-        check_not_empty(len(ids), source)
+
+        stored, by_id, rank, digest = store_in_memory(docs, source, analyse, store_text=store_text)
         postings, terms = merge(
             [partial(_identity, segment) for segment in segments],
             lambda name, kind, size: np.empty(size, kind),
             k1=k1,
             b=b,
         )
-        stored = StoredDocuments(
-            np.frombuffer(b"".join(blocks), np.uint8), ends_of(np.concatenate(sizes))
-        )
-        by_id, rank = id_order(ids)
-        meta = {"k1": k1, "b": b, "source": digest.hexdigest(), "text": store_text}
+        meta = {"k1": k1, "b": b, "source": digest, "text": store_text}
         return cls(postings, Terms.of(terms), stored, by_id, rank, meta)
 
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import threading
@@ -15,17 +14,7 @@ import numpy.typing as npt
 
 from . import store
 from .base import Allow, Passage, Retriever, allowed_mask, check_query, encodable
-from .documents import (
-    Chunk,
-    Row,
-    StoredDocuments,
-    check_documents,
-    check_not_empty,
-    chunks,
-    ends_of,
-    id_order,
-    split_indexed,
-)
+from .documents import Chunk, Row, StoredDocuments, split_indexed, store_in_memory
 from .encoders import Encoder, load_encoder
 from .segments import Array
 
@@ -87,23 +76,15 @@ class DenseIndex(Retriever):
             engine: "faiss", "numpy", or "auto" (FAISS if installed).
             source: name of the corpus, for errors.
         """
-        encoder = _encoder(encoder)
-        digest = hashlib.blake2b(digest_size=16)
-        vectors, blocks, sizes, ids = [], [], [], []
-        for chunk in chunks(check_documents(docs, source)):
-            digest.update(chunk.digest())
-            vectors.append(_encode(chunk, encoder))
-            block, size = chunk.pack()
-            blocks.append(block)
-            sizes.append(size)
-            ids += chunk.ids
-        check_not_empty(len(ids), source)
-        stored = StoredDocuments(
-            np.frombuffer(b"".join(blocks), np.uint8), ends_of(np.concatenate(sizes))
-        )
-        meta = {"source": digest.hexdigest(), "model": encoder.name, "text": True}
-        rank = id_order(ids)[1]
-        return cls(np.concatenate(vectors), stored, rank, encoder, meta, engine=engine)
+        loaded = _encoder(encoder)
+        vectors: list[Array] = []
+
+        def analyse(chunk: Chunk) -> None:
+            vectors.append(_encode(chunk, loaded))
+
+        stored, _, rank, digest = store_in_memory(docs, source, analyse, store_text=True)
+        meta = {"source": digest, "model": loaded.name, "text": True}
+        return cls(np.concatenate(vectors), stored, rank, loaded, meta, engine=engine)
 
     @classmethod
     def build(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -238,6 +238,34 @@ def id_order(ids: list[str]) -> tuple[Array | None, Array | None]:
     rank = np.empty(len(ids), np.uint32)
     rank[by_id] = np.arange(len(ids), dtype=np.uint32)
     return by_id, rank
+
+
+def store_in_memory(
+    docs: Iterable[Row], source: str, analyse: Callable[[Chunk], None], *, store_text: bool
+) -> tuple[StoredDocuments, Array | None, Array | None, str]:
+    """Store a corpus in memory and have each run of its documents analysed.
+
+    Returns:
+        The documents, what `id_order` gives, and the hash of the corpus.
+
+    Raises:
+        TaskDataError: the corpus is empty, or a document is not as it should be.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    blocks: list[bytes] = []
+    sizes: list[Array] = []
+    ids: list[str] = []
+    for chunk in chunks(check_documents(docs, source)):
+        digest.update(chunk.digest())
+        analyse(chunk)
+        block, size = chunk.pack(store_text=store_text)
+        blocks.append(block)
+        sizes.append(size)
+        ids += chunk.ids
+    check_not_empty(len(ids), source)
+    whole = np.frombuffer(b"".join(blocks), np.uint8)
+    by_id, rank = id_order(ids)
+    return StoredDocuments(whole, ends_of(np.concatenate(sizes))), by_id, rank, digest.hexdigest()
 
 
 def ends_of(sizes: Array) -> Array:

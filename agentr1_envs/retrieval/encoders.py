@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,14 +100,16 @@ def load_encoder(
     try:
         with _quiet(download):
             return kind(
-                os.fspath(model),
-                path,
-                device=device,
-                pooling=pooling,
-                prefixes=(passage_prefix, query_prefix),
-                max_length=max_length,
-                batch_size=batch_size,
-                download=download,
+                _Options(
+                    name=os.fspath(model),
+                    path=path,
+                    device=device,
+                    pooling=pooling,
+                    prefixes=(passage_prefix, query_prefix),
+                    max_length=max_length,
+                    batch_size=batch_size,
+                    download=download,
+                )
             )
     except ImportError as error:
         raise EnvironmentFault(
@@ -133,38 +136,43 @@ def _quiet(download: bool) -> Any:
             os.environ["HF_HUB_OFFLINE"] = before
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The arguments of `load_encoder`; prefixes of passages and of queries, in this order."""
+
+    name: str
+    path: str
+    device: str | None
+    pooling: str | None
+    prefixes: tuple[str, str]
+    max_length: int | None
+    batch_size: int
+    download: bool
+
+
 class _SentenceTransformer:
     """A model of the sentence-transformers library."""
 
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        *,
-        device: str | None,
-        pooling: str | None,
-        prefixes: tuple[str, str],
-        max_length: int | None,
-        batch_size: int,
-        download: bool,
-    ) -> None:
+    def __init__(self, options: _Options) -> None:
         from sentence_transformers import SentenceTransformer
 
-        self.name, self._prefixes, self._batch_size = name, prefixes, batch_size
-        if pooling is not None:
+        self.name, self._options = options.name, options
+        if options.pooling is not None:
             raise ValueError("pooling is for library='transformers'")
-        self._model = SentenceTransformer(path, device=device, local_files_only=not download)
-        if max_length is not None:
-            self._model.max_seq_length = max_length
+        self._model = SentenceTransformer(
+            options.path, device=options.device, local_files_only=not options.download
+        )
+        if options.max_length is not None:
+            self._model.max_seq_length = options.max_length
         self.dimension = int(self._model.get_embedding_dimension() or 0)
 
     def encode(self, texts: Sequence[str], *, query: bool) -> Vectors:
         """See `Encoder`."""
-        prefix = self._prefixes[query]
+        prefix = self._options.prefixes[query]
         return np.asarray(
             self._model.encode(
                 [prefix + text for text in texts],
-                batch_size=self._batch_size,
+                batch_size=self._options.batch_size,
                 normalize_embeddings=True,
                 convert_to_numpy=True,
                 show_progress_bar=False,
@@ -176,34 +184,23 @@ class _SentenceTransformer:
 class _Transformer:
     """Any encoder of the transformers library, with mean or first-token pooling."""
 
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        *,
-        device: str | None,
-        pooling: str | None,
-        prefixes: tuple[str, str],
-        max_length: int | None,
-        batch_size: int,
-        download: bool,
-    ) -> None:
+    def __init__(self, options: _Options) -> None:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        self.name, self._prefixes, self._batch_size = name, prefixes, batch_size
-        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        local = not download
+        self.name, self._options = options.name, options
+        self._device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        path, local = options.path, not options.download
         self._tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
         model = AutoModel.from_pretrained(path, local_files_only=local)
         self._model = model.to(self._device).eval()
-        self._pooling = pooling or _stored_pooling(path)
+        self._pooling = options.pooling or _stored_pooling(path)
         limit = min(
             self._tokenizer.model_max_length,
             getattr(model.config, "max_position_embeddings", 512),
             _stored_length(path),
         )
-        self._max_length = min(limit, max_length) if max_length else limit
+        self._max_length = min(limit, options.max_length) if options.max_length else limit
         self.dimension = int(model.config.hidden_size)
         # Fast tokenizers hold state while they pad; one text list at a time.
         self._lock = threading.Lock()
@@ -212,12 +209,12 @@ class _Transformer:
         """See `Encoder`."""
         import torch
 
-        prefix = self._prefixes[query]
+        prefix = self._options.prefixes[query]
         out = np.empty((len(texts), self.dimension), np.float32)
         # Texts of like length share a batch, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for first in range(0, len(order), self._batch_size):
-            batch = order[first : first + self._batch_size]
+        for first in range(0, len(order), self._options.batch_size):
+            batch = order[first : first + self._options.batch_size]
             with self._lock, torch.inference_mode():
                 tokens = self._tokenizer(
                     [prefix + texts[i] for i in batch],
