@@ -64,18 +64,21 @@ def _value_model_attention(module: Any) -> None:
     """verl loads value models with flash_attention_2 only; without flash-attn they get sdpa."""
     load = module.load_valuehead_model
 
-    def load_valuehead_model(path: str, dtype: Any, config: Any, trust_remote_code: bool) -> Any:
+    def load_valuehead_model(
+        local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool
+    ) -> Any:
         from transformers import AutoModelForTokenClassification
 
         if _flash_attn():
-            return load(path, dtype, config, trust_remote_code)
-        attention = getattr(config, "_attn_implementation", None) or "sdpa"
-        if attention.startswith("flash"):
-            attention = "sdpa"
+            return load(local_path, torch_dtype, model_config, trust_remote_code)
+        attention = getattr(model_config, "_attn_implementation", None) or "sdpa"
         return AutoModelForTokenClassification.from_pretrained(
-            path, dtype=dtype, config=config, attn_implementation=attention,
+            local_path,
+            dtype=torch_dtype,
+            config=model_config,
+            attn_implementation="sdpa" if attention.startswith("flash") else attention,
             trust_remote_code=trust_remote_code,
-        )  # fmt: skip
+        )
 
     module.load_valuehead_model = load_valuehead_model
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -131,3 +133,22 @@ def test_a_verl_that_was_not_tested_is_refused(monkeypatch: pytest.MonkeyPatch) 
         check_version("1.0")
     monkeypatch.setenv("AGENTR1_ANY_VERL", "1")
     check_version("1.0")
+
+
+def test_a_value_model_loads_without_flash_attn(tmp_path: Path) -> None:
+    """As verl's engine calls it, with keywords."""
+    from transformers import AutoConfig
+    from verl.utils.model import load_valuehead_model
+
+    from agentr1_train.local import tiny
+
+    tokenizer = tiny.train_tokenizer(["12 apples"], 300)
+    tiny.save(tiny.build_model(tokenizer, "micro"), tokenizer, tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    config.num_labels = 1
+    model = load_valuehead_model(
+        local_path=str(tmp_path), torch_dtype=torch.float32, model_config=config,
+        trust_remote_code=False,
+    )  # fmt: skip
+    values = model(input_ids=torch.ones(2, 3, dtype=torch.int64)).logits
+    assert values.shape == (2, 3, 1)
