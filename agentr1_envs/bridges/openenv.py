@@ -63,7 +63,9 @@ class GymnasiumEnvironment(Environment[TextAction, TextObservation, State]):
     ) -> TextObservation:
         """Start an episode. ``task_id`` or ``task_index`` picks the task; at reset, info also has
         the system prompt and the tools."""
-        options = {key: kwargs[key] for key in ("task_id", "task_index") if key in kwargs}
+        options: dict[str, Any] = {
+            key: kwargs[key] for key in ("task_id", "task_index") if key in kwargs
+        }
         text, info = self.env.reset(seed=seed, options=options)
         self._episode_id, self._steps = episode_id or uuid4().hex, 0
         base: Any = self.env.unwrapped

@@ -209,7 +209,9 @@ class GymStepAgentLoop:
         rows = []
         last = steps[-1]
         with_end = bootstrap and last.truncated and not last.terminated
-        states = [(t, t.prompt_ids, t.response_ids, t.response_logprobs, False) for t in steps]
+        states: list[tuple[Any, ...]] = [
+            (t, t.prompt_ids, t.response_ids, t.response_logprobs, False) for t in steps
+        ]
         if with_end and len(last.next_prompt_ids):
             # Its one token is trained by nobody; a critic gives V of the state a limit cut off.
             states.append((last, last.next_prompt_ids, steps[0].response_ids[:0], None, True))

@@ -64,6 +64,14 @@ class StepLevel:
     """Mixed into one of verl's trainers, before it."""
 
     base_mode = "sync"
+    # What verl's trainer brings.
+    config: Any
+    use_critic: bool
+    global_steps: int
+    parameter_sync_step: Any
+    actor_rollout_wg: Any
+    critic_wg: Any
+    tokenizer: Any
 
     def __init__(self, config: Any) -> None:
         if config.critic.enable is None:
