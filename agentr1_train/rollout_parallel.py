@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agentr1_wrappers.context import ContextInput, ContextRule, Turn
 
 from agentr1_envs.multi_agent.base import TextParallelEnv
+from agentr1_envs.registration import load
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, Message, Transition
 
@@ -83,10 +85,11 @@ class _Seat:
         context: ContextRule,
         episode: Episode,
         limit: int | None,
+        system: str | None,
     ) -> None:
         self.agent, self.policy, self.context, self.episode = agent, policy, context, episode
         self.key = f"{episode.episode_id}/{agent}"
-        self.system = env.system_prompt(agent)
+        self.system = env.system_prompt(agent) if system is None else system
         self.tools = tuple(env.tools(agent))
         self.first: str | None = None
         self.turns: list[Turn] = []
@@ -205,6 +208,7 @@ async def run_parallel_episode(
     policies: Mapping[str, Policy],
     *,
     contexts: Mapping[str, Callable[[], ContextRule]] | None = None,
+    system_prompts: Mapping[str, str] | None = None,
     episode_id: str = "episode",
     group_id: str = "",
     env_id: str | None = None,
@@ -219,6 +223,7 @@ async def run_parallel_episode(
         env: a text parallel environment.
         policies: one for each of its possible agents; the same object may serve several.
         contexts: for an agent what makes its context rule; `LastObservation` where none is given.
+        system_prompts: for an agent what replaces the environment's prompt for it.
         episode_id, group_id, env_id: stored with the transitions.
         seed, options: of ``env.reset``.
         sampling_seed: seed of the replies; each agent has a stream of its own.
@@ -242,7 +247,8 @@ async def run_parallel_episode(
         for agent, episode in episodes.items():
             episode.task_id = str(infos[agent].get("task_id", ""))
             rule = (contexts or {}).get(agent, LastObservation)()
-            seat = _Seat(env, agent, policies[agent], rule, episode, max_prompt_tokens)
+            system = (system_prompts or {}).get(agent)
+            seat = _Seat(env, agent, policies[agent], rule, episode, max_prompt_tokens, system)
             inner = getattr(env, "env", env)
             seat.policy.start_episode(seat.key, inner, observations[agent], infos[agent])
             seats.append(seat)
@@ -296,13 +302,15 @@ class ParallelEnvLoop:
     Args:
         make_env: makes one environment; called once per slot, and again after a fault.
         policies: one for each agent; they serve all episodes.
-        contexts: see `run_parallel_episode`.
+        give: the agents whose episodes are given; None for all. With several of them each has a
+            group of its own, ``group_id/agent``: agents are not compared with each other.
+        contexts, system_prompts: see `run_parallel_episode`.
         concurrency: most episodes open at once.
         seed: run seed; sampling seeds come from it and the episode's id.
         max_prompt_tokens, env_id: see `run_parallel_episode`.
 
     Attributes:
-        metrics: counts every agent's episode.
+        metrics: counts the episodes that are given.
     """
 
     def __init__(
@@ -310,7 +318,9 @@ class ParallelEnvLoop:
         make_env: Callable[[], TextParallelEnv],
         policies: Mapping[str, Policy],
         *,
+        give: Iterable[str] | None = None,
         contexts: Mapping[str, Callable[[], ContextRule]] | None = None,
+        system_prompts: Mapping[str, str] | None = None,
         concurrency: int = 64,
         seed: int = 0,
         max_prompt_tokens: int | None = None,
@@ -319,6 +329,10 @@ class ParallelEnvLoop:
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self.make_env, self.policies, self.contexts = make_env, dict(policies), contexts
+        self.system_prompts = system_prompts
+        self.give = list(self.policies if give is None else give)
+        if not self.give or set(self.give) - set(self.policies):
+            raise ValueError(f"give: expected some of {sorted(self.policies)}, got {self.give}")
         self.concurrency, self.seed = concurrency, seed
         self.max_prompt_tokens, self.env_id = max_prompt_tokens, env_id
         self.metrics = RolloutMetrics()
@@ -333,14 +347,17 @@ class ParallelEnvLoop:
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
             name = self.env_id or ""
-            return [
-                Episode(job.episode_id, "", name, job.group_id, agent, valid=False, fault=fault)
-                for agent in self.policies
-            ]
+            return self._given(
+                {
+                    agent: Episode(job.episode_id, "", name, job.group_id, agent, [], False, fault)
+                    for agent in self.policies
+                }
+            )
         episodes = await run_parallel_episode(
             env,
             self.policies,
             contexts=self.contexts,
+            system_prompts=self.system_prompts,
             episode_id=job.episode_id,
             group_id=job.group_id,
             env_id=self.env_id,
@@ -351,10 +368,19 @@ class ParallelEnvLoop:
         )
         if all(episode.valid for episode in episodes.values()):
             self._idle.append(env)
-        return list(episodes.values())
+        return self._given(episodes)
 
-    async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[list[Episode]]:
-        """The agents' episodes of each job, as the jobs end."""
+    def _given(self, episodes: Mapping[str, Episode]) -> list[Episode]:
+        given = [episodes[agent] for agent in self.give]
+        if len(given) > 1:
+            for episode in given:
+                episode.group_id = f"{episode.group_id}/{episode.agent_id}"
+                for transition in episode.transitions:
+                    transition.group_id = episode.group_id
+        return given
+
+    async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[Episode]:
+        """Episodes as they end, agent after agent."""
         source = iter(jobs)
         start = time.perf_counter()
         running: set[asyncio.Task[list[Episode]]] = set()
@@ -366,30 +392,100 @@ class ParallelEnvLoop:
                     return
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    episodes = task.result()
-                    for episode in episodes:
-                        self.metrics.add(episode)
                     now = time.perf_counter()
                     self.metrics.wall_seconds += now - start
                     start = now
-                    yield episodes
+                    for episode in task.result():
+                        self.metrics.add(episode)
+                        yield episode
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def run(self, jobs: Iterable[EpisodeJob]) -> list[Episode]:
-        """All agents' episodes, in the order of ``jobs`` and of the agents."""
-        ordered = list(jobs)
-        place = {job.episode_id: i for i, job in enumerate(ordered)}
-        if len(place) != len(ordered):
+    async def run(
+        self,
+        jobs: Sequence[EpisodeJob],
+        *,
+        on_episode: Callable[[Episode], None] | None = None,
+    ) -> list[Episode]:
+        """All episodes, in the order of ``jobs`` and of the agents."""
+        place = {job.episode_id: i for i, job in enumerate(jobs)}
+        if len(place) != len(jobs):
             raise ValueError("two jobs have the same episode_id")
-        results: list[list[Episode]] = [[] for _ in ordered]
-        async for episodes in self.stream(ordered):
-            results[place[episodes[0].episode_id]] = episodes
-        return [episode for episodes in results for episode in episodes]
+        found: list[list[Episode]] = [[] for _ in jobs]
+        async for episode in self.stream(jobs):
+            found[place[episode.episode_id]].append(episode)
+            if on_episode is not None:
+                on_episode(episode)
+        return [episode for episodes in found for episode in episodes]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close every environment."""
         while self._idle:
             self._idle.pop().close()
+
+
+def parallel_maker(spec: Mapping[str, Any]) -> Callable[[], TextParallelEnv]:
+    """What makes the environment of a configuration: ``env_id`` is ``"module:function"``."""
+    return partial(load(spec["env_id"]), **(spec.get("kwargs") or {}))
+
+
+def make_parallel_loop(
+    spec: Mapping[str, Any],
+    policy: Policy | str,
+    *,
+    concurrency: int = 64,
+    seed: int = 0,
+    max_prompt_tokens: int | None = None,
+) -> ParallelEnvLoop:
+    """A loop from a configuration in which some agents are trained.
+
+    Args:
+        spec: ``env_id`` (``"module:function"`` that makes the environment), ``kwargs``,
+            ``agents`` (for each agent ``"train"`` or the name of one of its scripts), and where
+            wanted ``context`` (a spec of `make_context`) and ``system_prompt``, for all agents.
+        policy: what plays the agents that are trained; the name of a script for written episodes.
+        concurrency, seed, max_prompt_tokens: see `ParallelEnvLoop`.
+
+    Returns:
+        The loop; it gives the episodes of the trained agents.
+
+    Raises:
+        ValueError: an agent is missing or unknown, none is trained, or a script does not exist.
+    """
+    from agentr1_wrappers import make_context
+
+    make = parallel_maker(spec)
+    env = make()
+    agents: Mapping[str, str] = spec["agents"]
+    if set(agents) != set(env.possible_agents):
+        raise ValueError(f"agents: expected {env.possible_agents}, got {sorted(agents)}")
+    trained = [agent for agent, who in agents.items() if who == "train"]
+    if not trained:
+        raise ValueError(f"agents: expected 'train' for at least one, got {dict(agents)}")
+    policies: dict[str, Policy] = {}
+    for agent, who in agents.items():
+        script = policy if who == "train" else who
+        if isinstance(script, Policy):
+            policies[agent] = script
+            continue
+        scripts = env.scripts.get(agent, {})
+        if script not in scripts:
+            known = ", ".join(["train", *scripts])
+            raise ValueError(f"agents.{agent}: no script {script!r}, expected one of: {known}")
+        policies[agent] = ScriptedAgent(load(scripts[script]))
+    contexts = None
+    if spec.get("context"):
+        contexts = dict.fromkeys(agents, partial(make_context, spec["context"]))
+    prompt = spec.get("system_prompt")
+    return ParallelEnvLoop(
+        make,
+        policies,
+        give=trained,
+        contexts=contexts,
+        system_prompts=None if prompt is None else dict.fromkeys(agents, prompt),
+        concurrency=concurrency,
+        seed=seed,
+        max_prompt_tokens=max_prompt_tokens,
+    )

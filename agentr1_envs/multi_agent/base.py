@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
@@ -34,6 +34,8 @@ class TextParallelEnv(ParallelEnv[str, str, str]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "is_parallelizable": True}
     max_chars = 262_144
+    #: For an agent its scripted players by name, ``"module:Class"`` each, made of ``env.env``.
+    scripts: ClassVar[dict[str, dict[str, str]]] = {}
 
     possible_agents: list[str]
     agents: list[str]

@@ -64,6 +64,13 @@ class PaperScoutParallelEnv(TextParallelEnv):
     """
 
     metadata = {**TextParallelEnv.metadata, "name": "paperscout_v0"}
+    scripts = {
+        CRAWLER: {
+            "expert": "agentr1_envs.paperscout.expert:Expert",
+            "observer": "agentr1_envs.paperscout.expert:Observer",
+        },
+        SELECTOR: {"expert": "agentr1_envs.paperscout.expert:SelectorExpert"},
+    }
 
     def __init__(
         self,

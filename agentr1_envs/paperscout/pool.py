@@ -131,7 +131,9 @@ class Pool:
                 continue
             some = f"best {self.shown} of {count}" if count > self.shown else str(count)
             parts.append(f"{title} ({some}):")
-            parts.extend([self._entry_text(number) for _, number in keys[: self.shown]])
+            entries = [self._entry_text(number) for _, number in keys[: self.shown]]
+            # Titles alone need no empty lines between them.
+            parts.extend(entries if self.words else ["\n".join(entries)])
         if self._lines:
             parts.append("History:\n" + "\n".join(self._lines))
         else:

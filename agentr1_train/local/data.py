@@ -17,7 +17,7 @@ from ..rollout import EnvLoop, EpisodeJob
 
 SPEC_KEYS = (
     "env_id", "context", "wrappers", "augment", "tool_format", "feedback_role", "tool_prompt",
-    "system_prompt",
+    "system_prompt", "agents",
 )  # fmt: skip
 
 
@@ -46,13 +46,28 @@ def isolation_of(setting: str, env_id: str) -> str:
 
 def make_loop(
     spec: Mapping[str, Any],
-    policy: Policy,
+    policy: Policy | str,
     settings: Mapping[str, Any],
     *,
     seed: int,
     max_prompt_tokens: int | None = None,
-) -> EnvLoop:
-    """An `EnvLoop` from ``agentr1.rollout``."""
+) -> Any:
+    """An `EnvLoop` from ``agentr1.rollout``.
+
+    With ``agents`` in the spec the environment is one of several agents, `policy` plays those that
+    are trained, and the loop is a `ParallelEnvLoop`, which is used in the same way.
+    """
+    if spec.get("agents"):
+        from ..rollout_parallel import make_parallel_loop
+
+        return make_parallel_loop(
+            spec,
+            policy,
+            concurrency=int(settings["concurrency"]),
+            seed=seed,
+            max_prompt_tokens=max_prompt_tokens,
+        )
+    assert isinstance(policy, Policy)
     return EnvLoop(
         env_maker(spec),
         policy,
@@ -79,7 +94,8 @@ def expert_episodes(
     Raises:
         ValueError: it solved none.
     """
-    player = make_policy(policy, env_id=spec["env_id"])
+    # Of several agents, each that is trained plays its own script of that name.
+    player = policy if spec.get("agents") else make_policy(policy, env_id=spec["env_id"])
     settings = {"concurrency": min(count, 64), "isolation": "auto"}
     loop = make_loop(spec, player, settings, seed=seed)
     jobs = [EpisodeJob(f"expert/{i}", derive_int("expert", seed, i, bits=31)) for i in range(count)]

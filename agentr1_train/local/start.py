@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +99,30 @@ def cold_start_data(
     if episodes is None:
         episodes = _written(config, progress)
     encoder = PromptEncoder(tokenizer)
-    env = env_maker(env_spec(config))()
+    tools, splice = _tools(config)
+    progress.start("tokenizing", len(episodes))
+    for episode in episodes:
+        if not len(episode.transitions[0].prompt_ids):
+            tokenize_episode(encoder, episode, tools(episode.agent_id), splice=splice)
+        progress.advance("tokenizing")
+    progress.finish("tokenizing")
+    return examples([t for e in episodes for t in e.transitions])
+
+
+def _tools(config: Mapping[str, Any]) -> tuple[Callable[[str], Sequence[Any]], bool]:
+    """What gives an agent's tools, and whether states are spliced."""
+    spec = env_spec(config)
+    if spec.get("agents"):
+        from agentr1_wrappers import make_context
+
+        from ..rollout_parallel import parallel_maker
+
+        context = make_context(spec["context"]) if spec.get("context") else None
+        return parallel_maker(spec)().tools, bool(getattr(context, "splices", False))
+    env = env_maker(spec)()
     tools = getattr(env.unwrapped, "tools", None) or ()
     if config["agentr1"]["env"].get("tool_prompt"):
         tools = ()
     splice = bool(getattr(env.context, "splices", True))
     env.close()
-    progress.start("tokenizing", len(episodes))
-    for episode in episodes:
-        if not len(episode.transitions[0].prompt_ids):
-            tokenize_episode(encoder, episode, tools, splice=splice)
-        progress.advance("tokenizing")
-    progress.finish("tokenizing")
-    return examples([t for e in episodes for t in e.transitions])
+    return (lambda agent: tools), splice

@@ -22,6 +22,7 @@ from agentr1_train.rollout import EpisodeJob
 from agentr1_train.rollout_parallel import (
     ParallelEnvLoop,
     ScriptedAgent,
+    make_parallel_loop,
     run_parallel_episode,
 )
 
@@ -178,7 +179,7 @@ def test_faults(options: dict[str, Any]) -> None:
     }
     assert all(e.score == 1.0 for e in episodes_list if e.valid)
     assert loop.metrics.invalid == 4
-    loop.close()
+    asyncio.run(loop.close())
 
 
 def test_policies_must_fit(options: dict[str, Any]) -> None:
@@ -196,3 +197,75 @@ def test_same_seed_same_episodes(options: dict[str, Any]) -> None:
         return [(t.action, t.reward) for e in asyncio.run(loop.run(jobs)) for t in e.transitions]
 
     assert run() == run()
+
+
+def test_only_the_trained_agents(options: dict[str, Any]) -> None:
+    spec = {
+        "env_id": "agentr1_envs.paperscout.paperscout_v0:parallel_env",
+        "kwargs": {"library_options": options, "split": "test"},
+        "agents": {CRAWLER: "observer", SELECTOR: "train"},
+        "context": {"name": "rewrite", "fn": "agentr1_envs.paperscout.state:pool_state"},
+        "system_prompt": "Judge.",
+    }
+    loop = make_parallel_loop(spec, Says("none"), seed=1)
+    episodes = asyncio.run(loop.run([EpisodeJob(f"e{i}", seed=i, group_id="g") for i in range(3)]))
+    assert [e.agent_id for e in episodes] == [SELECTOR] * 3
+    assert {e.group_id for e in episodes} == {"g"}
+    first = episodes[0].transitions[0].observation
+    assert first[0]["content"] == "Judge." and "Candidates" in first[1]["content"]
+    both = make_parallel_loop({**spec, "agents": dict.fromkeys((CRAWLER, SELECTOR), "train")},
+                              "expert")  # fmt: skip
+    episodes = asyncio.run(both.run([EpisodeJob("e", seed=1, group_id="g")]))
+    assert [e.group_id for e in episodes] == [f"g/{CRAWLER}", f"g/{SELECTOR}"]
+    assert all(t.group_id == e.group_id for e in episodes for t in e.transitions)
+    for agents, message in (
+        ({CRAWLER: "train"}, "agents: expected"),
+        ({CRAWLER: "expert", SELECTOR: "expert"}, "'train' for at least one"),
+        ({CRAWLER: "nobody", SELECTOR: "train"}, "no script 'nobody', expected one of: train, exp"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_parallel_loop({**spec, "agents": agents}, Says("x"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agents", ["{crawler_0: train, selector_0: train}",
+                                    "{crawler_0: expert, selector_0: train}"])  # fmt: skip
+def test_the_local_trainer_trains_one_or_both(
+    agents: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """A few steps of everything: written episodes, cold start, updates, panels, files."""
+    pytest.importorskip("torch")
+    from agentr1_train.cli.main import main
+
+    run = tmp_path / "run"
+    code = main(
+        [
+            "train",
+            "recipe=paperscout",
+            "model=micro",
+            "agentr1.env.env_id=agentr1_envs.paperscout.paperscout_v0:parallel_env",
+            f"agentr1.env.agents={agents}",
+            "agentr1.env.kwargs.shown=2",
+            "+agentr1.env.kwargs.selector_words=0",
+            "+agentr1.env.kwargs.max_candidates=8",
+            f"+agentr1.env.kwargs.library_options.size={options['size']}",
+            f"+agentr1.env.kwargs.library_options.cache_dir={options['cache_dir']}",
+            "agentr1.cold_start.policy=expert",
+            "agentr1.cold_start.steps=2",
+            "agentr1.cold_start.episodes=8",
+            "agentr1.cold_start.batch_size=4",
+            "trainer.total_training_steps=2",
+            "trainer.test_freq=0",
+            "data.train_batch_size=2",
+            "data.max_response_length=8",
+            "actor_rollout_ref.rollout.n=2",
+            "agentr1.eval.episodes=2",
+            "agentr1.num_threads=1",
+            f"trainer.default_local_dir={run}",
+        ]
+    )
+    assert code == 0
+    rows = read_transitions(sorted(run.glob("transitions-*.parquet"))[-1])
+    trained = {name for name in (CRAWLER, SELECTOR) if f"{name}: train" in agents}
+    assert trained >= {t.agent_id for t in rows} and rows
+    assert all(len(t.response_ids) == len(t.response_logprobs) > 0 for t in rows)
