@@ -40,6 +40,10 @@ ALIASES: dict[str, str] = {
     "env": "agentr1.env.kwargs",
     "eval": "agentr1.eval",
     "cold_start": "agentr1.cold_start",
+    "teacher": "agentr1.distill.teacher",
+    "student": "actor_rollout_ref.model.path",
+    "task_reward": "agentr1.distill.task_reward",
+    "data": "agentr1.cold_start.data",
     "concurrency": "agentr1.rollout.concurrency",
     "isolation": "agentr1.rollout.isolation",
     "deterministic": "agentr1.deterministic",
@@ -83,6 +87,8 @@ def recipe_dir(recipe: str) -> Path:
 def expand_key(key: str) -> str:
     """The long form of a key; one that is no alias is returned as it is."""
     head, dot, rest = key.partition(".")
+    if head == "data" and dot:  # verl's own group; only the bare word is short for something
+        return key
     return ALIASES.get(key) or (ALIASES[head] + dot + rest if head in ALIASES else key)
 
 

@@ -34,7 +34,11 @@ def main(args: argparse.Namespace) -> int:
             overwrite=args.overwrite,
             print_only=args.print_config,
         )
-    config = resolve(args.settings)
+    return start(args, resolve(args.settings))
+
+
+def start(args: argparse.Namespace, config: Any) -> int:
+    """Run, or print the settings where that was asked for."""
     if args.print_config:
         from omegaconf import OmegaConf
 

@@ -61,6 +61,9 @@ def make_update(config: Mapping[str, Any], half: bool) -> UpdateConfig:
         temperature=float(config["actor_rollout_ref"]["rollout"]["temperature"]),
         recompute_old=old == "recompute" or (old == "auto" and half),
         value_clip=config["critic"]["cliprange_value"],
+        distill_clip=float(config["agentr1"]["distill"]["clip"]),
+        distill_coef=float(config["agentr1"]["distill"]["coef"]),
+        distill_with_reward=bool(config["agentr1"]["distill"]["task_reward"]),
     )
 
 

@@ -60,6 +60,16 @@ def prepare_model(
     the tokenizer is trained on the episodes' texts and the model starts from random weights.
     """
     path = str(config["actor_rollout_ref"]["model"]["path"])
+    teacher = config["agentr1"]["distill"]["teacher"]
+    if path in tiny.SIZES and teacher:
+        # A student made from nothing speaks its teacher's tokens.
+        _, tokenizer = tiny.load(teacher)
+        length = int(tokenizer.model_max_length)
+        model = tiny.build_model(
+            tokenizer, path, seed=int(config["agentr1"]["seed"]), max_positions=min(length, 1 << 15)
+        )
+        model.to(device)  # type: ignore[arg-type]
+        return model, tokenizer, None
     if path not in tiny.SIZES:
         if not Path(path).is_dir():
             sizes = ", ".join(tiny.SIZES)

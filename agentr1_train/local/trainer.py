@@ -20,6 +20,7 @@ import torch
 from agentr1_envs.seeding import derive
 from agentr1_envs.transitions import Episode, Transition, write_transitions
 
+from ..advantages import RewardScaler
 from ..policies.transformers import TransformersPolicy
 from ..rollout import EnvLoop, group_jobs, sample_groups
 from ..rows import RowBatch
@@ -123,6 +124,12 @@ class Trainer:
         if not int(self.own["cold_start"]["steps"]) and self.phase == "cold_start":
             self.phase = "rl"
         self._start_phase()
+        scale = self.own["reward_scale"]
+        if scale not in (None, "pspo"):
+            raise ValueError(f"agentr1.reward_scale: {scale!r}, expected pspo or null")
+        self.scaler = RewardScaler(float(c["algorithm"]["gamma"])) if scale else None
+        if self.scaler is not None and state.get("reward_scaler"):
+            self.scaler.load_state_dict(state["reward_scaler"])
         if tensors:
             self.optimizer.load_state_dict(tensors["optimizer"])
             if self.critic is not None and "critic" in tensors:
@@ -195,7 +202,21 @@ class Trainer:
             critic=self.critic,
             critic_optimizer=self.critic_optimizer,
             reference=self.reference,
+            teacher=self._teacher(),
         )
+
+    def _teacher(self) -> Any:
+        """The model to distil from; it must speak the student's tokens."""
+        path = self.own["distill"]["teacher"]
+        if not path:
+            return None
+        teacher, tokenizer = tiny.load(path, dtype=self.dtype, device=self.device)
+        if tokenizer.get_vocab() != self.tokenizer.get_vocab():
+            raise ValueError(
+                f"distill.teacher {path}: expected the student's tokenizer "
+                f"({len(self.tokenizer)} tokens), got another ({len(tokenizer)})"
+            )
+        return frozen_copy(teacher)
 
     # -------------------------------------------------------------------------------- run
 
@@ -359,7 +380,9 @@ class Trainer:
         return await self.loop.run(list(group_jobs(names, size, seed=self.seed))), {}
 
     def _rewards(self, batch: RowBatch) -> torch.Tensor | None:
-        """The control with shuffled rewards: the batch's returns, dealt to episodes at random."""
+        """Scaled rewards; or those of the control: returns dealt to episodes at random."""
+        if self.scaler is not None:
+            return self.scaler(batch)
         if not self.own["shuffle_rewards"]:
             return None
         episode = batch.episode.numpy()
@@ -432,6 +455,7 @@ class Trainer:
                 "elapsed": self._clock(),
                 "cpu": self.cpu,
                 "cold_cpu": self.cold_cpu,
+                "reward_scaler": self.scaler.state_dict() if self.scaler else None,
             },
         )
 

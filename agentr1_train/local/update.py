@@ -12,7 +12,12 @@ from torch import Tensor
 
 from agentr1_envs.seeding import derive
 
-from ..advantages import AdvantageConfig, AdvantageResult, compute_advantages
+from ..advantages import (
+    AdvantageConfig,
+    AdvantageResult,
+    compute_advantages,
+    distillation_advantages,
+)
 from ..losses import LossConfig, loss_weights, policy_loss, value_loss
 from ..rows import RowBatch
 from .forward import (
@@ -41,6 +46,9 @@ class UpdateConfig:
         recompute_old: take the ratio against this model's own log-probabilities before the update
             instead of the sampler's (they differ in half precision).
         value_clip: see `losses.value_loss`.
+        distill_clip: bound of the per-token distillation reward.
+        distill_coef: its weight.
+        distill_with_reward: keep the task's advantages beside it.
     """
 
     mini_batch_groups: int | None = None
@@ -50,6 +58,9 @@ class UpdateConfig:
     temperature: float = 1.0
     recompute_old: bool = False
     value_clip: float | None = 0.5
+    distill_clip: float = 10.0
+    distill_coef: float = 1.0
+    distill_with_reward: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +94,7 @@ class Updater:
         optimizer: of the policy.
         critic, critic_optimizer: needed by estimators with values.
         reference: frozen model for the KL terms; None where neither is used.
+        teacher: model that the policy is distilled from on its own samples; None for plain RL.
         pad_id: padding id.
         seed: of the mini-batch order.
     """
@@ -100,6 +112,7 @@ class Updater:
         critic: ValueModel | None = None,
         critic_optimizer: Optimizers | None = None,
         reference: Any = None,
+        teacher: Any = None,
     ) -> None:
         if advantage.needs_values and critic is None:
             raise ValueError(f"{advantage.estimator} needs a critic")
@@ -109,6 +122,7 @@ class Updater:
         self.advantage, self.loss, self.config = advantage, loss, config
         self.pad_id, self.seed = pad_id, seed
         self.critic, self.critic_optimizer, self.reference = critic, critic_optimizer, reference
+        self.teacher = teacher
 
     def update(
         self,
@@ -149,6 +163,9 @@ class Updater:
             batch, self.advantage, values, reference, old_logprobs=old, rewards=rewards
         )
         metrics.update(result.metrics)
+        if self.teacher is not None:
+            taught = score_all(self.teacher, batch, chains, c.max_tokens, **kwargs)
+            metrics.update(self._distill(batch, result, old, taught))
         means = _Means()
         minis = self._mini_batches(batch, chains, iteration)
         skipped = 0
@@ -163,6 +180,23 @@ class Updater:
         metrics.update(means.result())
         metrics["actor/skipped_steps"] = float(skipped)
         return metrics, result
+
+    def _distill(
+        self, batch: RowBatch, result: AdvantageResult, old: Tensor, taught: Tensor
+    ) -> dict[str, float]:
+        """On-policy distillation: each sampled token is paid for how much the teacher likes it.
+
+        The reward -(log p_student - log p_teacher), clamped, is the token's own advantage: its
+        expectation is minus the reverse KL divergence, which needs no credit over later tokens
+        (Agarwal et al. 2024, arXiv:2306.13649; Gu et al. 2024, arXiv:2306.08543).
+        """
+        c, mask = self.config, batch.train_mask
+        paid = distillation_advantages(
+            batch, taught, old, coef=c.distill_coef, clamp=c.distill_clip
+        ).to(result.advantages)
+        result.advantages = result.advantages + paid if c.distill_with_reward else paid
+        gap = (old - taught).masked_fill(~mask, 0.0).sum() / mask.sum().clamp(min=1)
+        return {"distill/reverse_kl": float(gap)}
 
     def _mini_batches(
         self, batch: RowBatch, chains: list[Chain], iteration: int
