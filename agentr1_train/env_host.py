@@ -55,7 +55,7 @@ class ThreadHost(EnvHost):
     """The environment in a thread of its own (engines need not be thread-safe among calls)."""
 
     def __init__(self, make_env: Callable[[], Any], timeout: float | None) -> None:
-        self._make, self._timeout = make_env, timeout
+        self._make, self._timeout, self._closed = make_env, timeout, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agentr1-env")
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -81,13 +81,15 @@ class ThreadHost(EnvHost):
         return await self._call(self.env.step, action)
 
     def give_up(self) -> None:
-        # A thread cannot be killed; it ends by itself once the call that hangs returns.
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        # A thread cannot be killed; it ends by itself once a call that hangs has returned.
+        self.close()
 
     def close(self) -> None:
-        if self.env is not None:
-            self._thread.submit(self.env.close)
-        self._thread.shutdown(wait=False)
+        if not self._closed:
+            self._closed = True
+            if self.env is not None:
+                self._thread.submit(self.env.close)
+            self._thread.shutdown(wait=False)
 
 
 def _serve(connection: Any, make_env: Callable[[], Any]) -> None:

@@ -360,28 +360,35 @@ class EnvLoop:
     async def stream(self, jobs: Iterable[EpisodeJob]) -> AsyncIterator[Episode]:
         """Episodes as they end. Jobs are taken one by one as slots come free (back-pressure)."""
         source = iter(jobs)
-        done: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(self.concurrency)
+        done: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue()
+        # A job is begun only while few results wait to be taken: a slow consumer holds back the
+        # episodes, not a full queue the workers (who could then not be cancelled).
+        credit = asyncio.Semaphore(2 * self.concurrency)
         start = time.perf_counter()
-        open_workers = self.concurrency
+        working = self.concurrency
 
         async def work() -> None:
-            nonlocal open_workers
+            nonlocal working
             try:
-                # Not a for loop: all workers share the iterator, and it may raise in one of them.
-                while (job := next(source, None)) is not None:
-                    await done.put(await self._one(job, start))
-            except BaseException as error:
-                await done.put(error)
-                raise
-            finally:
-                open_workers -= 1
-                if open_workers == 0:
-                    await done.put(None)
+                while True:
+                    await credit.acquire()
+                    # Not a for loop: all workers share the iterator.
+                    job = next(source, None)
+                    if job is None:
+                        break
+                    done.put_nowait(await self._one(job, start))
+            except Exception as error:
+                done.put_nowait(error)
+            working -= 1
+            credit.release()  # the next worker may find the end too
+            if working == 0:
+                done.put_nowait(None)
 
         tasks = [asyncio.create_task(work()) for _ in range(self.concurrency)]
         before = self.metrics.wall_seconds
         try:
             while (item := await done.get()) is not None:
+                credit.release()
                 if isinstance(item, BaseException):
                     raise item
                 self.metrics.add(item)
