@@ -189,6 +189,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         figures["agentr1"] = ours(rows, asked, Path(folder) / "index", args.k, args.workers)
         shutil.rmtree(Path(folder) / "index")
+    print(json.dumps({"agentr1": figures["agentr1"]}), flush=True)
     if not args.no_peer:
         figures["bm25s"] = bm25s(rows, asked, args.k)
         figures["ratios"] = {
