@@ -50,6 +50,10 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def _is_setting(word: str) -> bool:
+    return "=" in word and not word.startswith("-")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code.
 
@@ -60,7 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     try:
         parser = _parser(command if command in COMMANDS else None)
-        args = parser.parse_args(arguments)
+        args, rest = parser.parse_known_args(arguments)
+        # argparse stops taking words at the first option behind them: `recipe=x --resume lr=1e-5`.
+        if rest and hasattr(args, "settings") and all(_is_setting(word) for word in rest):
+            args.settings += rest
+        elif rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
         return int(importlib.import_module(COMMANDS[args.command][0]).main(args) or 0)
     except (TaskDataError, UsageError, FileNotFoundError, NotADirectoryError) as error:
         print(f"error: {error}", file=sys.stderr)

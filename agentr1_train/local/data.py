@@ -114,6 +114,18 @@ def expert_episodes(
     return solved
 
 
+def panel_size(loop: EnvLoop) -> int:
+    """Tasks in the panel of the loop's environments."""
+    env = loop.make_env()
+    try:
+        tasks = getattr(env.unwrapped, "tasks", None)
+        if tasks is None:
+            raise ValueError(f"{env.unwrapped}: it has no panel of tasks to be evaluated on")
+        return len(tasks)
+    finally:
+        env.close()
+
+
 async def play_panel(
     loop: EnvLoop,
     count: int,

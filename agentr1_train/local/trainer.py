@@ -26,7 +26,7 @@ from ..rollout import EnvLoop, group_jobs, sample_groups
 from ..rows import RowBatch
 from . import tiny
 from .checkpoint import checkpoints, clean, load_checkpoint, save_checkpoint
-from .data import env_spec, make_loop, play_panel, summarise
+from .data import env_spec, make_loop, panel_size, play_panel, summarise
 from .forward import ValueModel
 from .optim import Optimizers, learning_rate, make_optimizer
 from .progress import Progress
@@ -162,7 +162,8 @@ class Trainer:
             kwargs = {"split": panel.get("split", "test"), **val, **(panel.get("kwargs") or {})}
             count = int(panel.get("episodes", self.own["eval"]["episodes"]))
             if count:
-                self.panels[name] = self._loop(env_spec(c, **kwargs), self.judge), count
+                loop = self._loop(env_spec(c, **kwargs), self.judge)
+                self.panels[name] = loop, min(count, panel_size(loop))
 
     def _loop(self, spec: Mapping[str, Any], policy: TransformersPolicy) -> EnvLoop:
         return make_loop(
