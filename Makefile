@@ -10,7 +10,7 @@ TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,docs,dev
 RECIPE ?= gsm8k_tool
 ARGS ?=
 
-.PHONY: help train test test-fast test-bridges lint typecheck bench docs lock clean
+.PHONY: help train test test-main test-fast test-verl test-bridges lint typecheck bench docs lock clean
 .PRECIOUS: .venv-bridges/%/.done
 
 help: ## list the commands
@@ -39,7 +39,9 @@ $(VENV)/.alfworld: $(VENV)/.test
 train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local back end; ARGS are passed on
 	$(BIN)/agentr1 train recipe=$(RECIPE) $(ARGS)
 
-test: $(VENV)/.alfworld lint typecheck ## all tests, the linter and the type checker
+test: lint typecheck test-main test-verl test-bridges ## all tests, the linter and the type checker
+
+test-main: $(VENV)/.alfworld ## the tests that run in .venv, real TextWorld included
 	$(BIN)/python -m pytest -m "not verl and not bridge" $(ARGS)
 
 # One environment for each stack, since their pins conflict. Each sees the packages of .venv behind
