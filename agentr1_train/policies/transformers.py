@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ..local.sampler import Sampler, SampleRequest, SampleResult
 from ..prompts import PromptEncoder
+from ..sampling import SampleRequest, SampleResult
 from .base import GenerateRequest, Generation, Policy, PolicyFault
 
 
@@ -52,6 +52,8 @@ class TransformersPolicy(Policy):
         dtype: Any = None,
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
+        from ..local.sampler import Sampler
+
         ends = _end_ids(model, tokenizer)
         self.model, self.tokenizer = model, tokenizer
         self.encoder: PromptEncoder = PromptEncoder(
