@@ -116,6 +116,8 @@ class Trainer:
         c = self.config
         self.pad_id = int(self.tokenizer.pad_token_id or 0)
         self.phase = state.get("phase", "cold_start")
+        # The evaluation before the first update stands in the metrics of a run resumed after it.
+        self._started_before = self.phase == "rl"
         self.iteration = int(state.get("iteration", 0))
         self.cold_step = int(state.get("cold_step", 0))
         self.elapsed = float(state.get("elapsed", 0.0))
@@ -293,7 +295,7 @@ class Trainer:
     async def _reinforce(self) -> dict[str, float]:
         trainer = self.config["trainer"]
         result: dict[str, float] = {}
-        if self.iteration == 0:
+        if not self._started_before:
             result = await self._evaluate()
             self.trackers.log({**result, **self._times()}, 0)
             self._save()
