@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,33 @@ def test_wilson_interval():
     low, high = wilson(8, 10)
     assert low == pytest.approx(0.490, abs=1e-3) and high == pytest.approx(0.943, abs=1e-3)
     assert wilson(10, 10)[1] == 1.0 and wilson(0, 10)[0] == 0.0
+
+
+def test_an_interrupt_keeps_what_was_played(tmp_path):
+    out = tmp_path / "x.parquet"
+    command = [sys.executable, "-u", "-c", INTERRUPTED, str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "playing\n"
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=120)[0]
+    assert process.returncode == 130, text
+    found = group_episodes(read_transitions(out))
+    assert len(found) >= 3 and all(e.success for e in found)
+
+
+# Prints a line when some episodes have ended, then goes on for ever.
+INTERRUPTED = """
+import sys
+from agentr1_train.cli import main as cli
+from agentr1_train.rollout import RolloutMetrics
+
+add = RolloutMetrics.add
+def counted(self, episode):
+    add(self, episode)
+    if self.episodes == 3:
+        print("playing", flush=True)
+RolloutMetrics.add = counted
+words = ["rollout", "gsm8k_tool", "--episodes", "100000000", "--concurrency", "2"]
+sys.exit(cli.main([*words, "--out", sys.argv[1]]))
+"""
