@@ -25,14 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser, *, episodes: int) -> None:
     parser.add_argument(
         "--policy",
         default="expert",
-        help="expert, observer, random, openai:URL#MODEL, transformers:PATH (default: expert)",
+        help="expert, observer, random, openai:URL#MODEL, transformers:PATH (a saved model, or a "
+        "run's folder: its last checkpoint, in the setting it was trained in); default: expert",
     )
     parser.add_argument("--episodes", type=int, default=episodes, help="how many to play")
     parser.add_argument("--tasks", help="a file of tasks instead of the generator's")
     parser.add_argument("--out", type=Path, help="write the transitions here (Parquet)")
     parser.add_argument("--seed", type=int, default=0, help="seed of tasks and sampling")
     parser.add_argument("--concurrency", type=int, default=64, help="episodes at once")
-    parser.add_argument("--context", default="append", help=CONTEXT_HELP)
+    parser.add_argument("--context", help=CONTEXT_HELP)
+    parser.add_argument("--system-prompt", help="instead of the environment's")
     parser.add_argument("--tool-prompt", action="store_true", help="describe tools in the prompt")
     parser.add_argument("--temperature", type=float, help="of a model (0: greedy)")
     parser.add_argument("--max-tokens", type=int, help="longest reply of a model")
@@ -70,12 +72,17 @@ def set_up(args: argparse.Namespace, name: str, **kwargs: Any) -> tuple[EnvLoop,
     if args.concurrency < 1:
         raise UsageError(f"--concurrency: expected at least 1, got {args.concurrency}")
     env_id = find_env_id(name)
-    given = {**kwargs, **parse_pairs(args.env_kwargs)}
+    spec = _trained_in(args, env_id)
+    given = {**spec["kwargs"], **kwargs, **parse_pairs(args.env_kwargs)}
     if args.tasks is not None:
         if not Path(args.tasks).exists():
             raise UsageError(f"--tasks {args.tasks}: no such file")
         given["tasks"] = args.tasks
-    spec = {"env_id": env_id, "kwargs": given, "context": args.context}
+    spec["kwargs"] = given
+    if args.context is not None:
+        spec["context"] = args.context
+    if args.system_prompt is not None:
+        spec["system_prompt"] = args.system_prompt
     if args.tool_prompt:
         spec["tool_prompt"] = True
     env = make_env(env_id, given)
@@ -102,6 +109,33 @@ def set_up(args: argparse.Namespace, name: str, **kwargs: Any) -> tuple[EnvLoop,
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
         raise UsageError(str(error)) from error
     return loop, spec
+
+
+def _trained_in(args: argparse.Namespace, env_id: str) -> dict[str, Any]:
+    """The spec of the environment; for a model of a run, the one it was trained in."""
+    plain: dict[str, Any] = {"env_id": env_id, "kwargs": {}}
+    kind, _, path = args.policy.partition(":")
+    if kind != "transformers":
+        return plain
+    folder = Path(path)
+    run = folder if (folder / "checkpoints").is_dir() else folder.parent.parent
+    if not ((run / "config.yaml").is_file() and (run / "checkpoints").is_dir()):
+        return plain
+    from omegaconf import OmegaConf
+
+    from agentr1_train.local.data import env_spec
+
+    config: Any = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"), resolve=True)
+    if folder == run:
+        saved = sorted((run / "checkpoints").glob("step-*"))
+        if not saved:
+            raise UsageError(f"{run}: the run has no checkpoint yet")
+        args.policy = f"transformers:{saved[-1]}"
+    if config["agentr1"]["env"]["env_id"] != env_id:
+        return plain
+    if args.max_tokens is None:
+        args.max_tokens = int(config["data"]["max_response_length"])
+    return env_spec(config)
 
 
 def play(

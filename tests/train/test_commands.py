@@ -99,6 +99,11 @@ def test_collect_sft_distill_view(tmp_path, capsys, monkeypatch):
         "agentr1.tiny.vocab_size=400",
     ]
     assert main([*other, "cold_start.steps=0", "steps=1", "task_reward=true", "model=micro"]) == 0
+    judged = ["eval", "--env", "gsm8k_tool", "--policy", "transformers:runs/student"]
+    assert main([*judged, "--episodes", "2", "--out", "judged.parquet"]) == 0
+    seen = read_transitions(Path("judged.parquet"))
+    assert seen[0].observation[0]["role"] == "user"  # the run's own setting: no system prompt
+    assert max(len(t.response_ids) for t in seen) <= 6
     capsys.readouterr()
     assert main(["view", "runs/student", "--tokens", "--limit", "1"]) == 0
     shown = capsys.readouterr().out
