@@ -31,8 +31,8 @@ def command(recipe: str, directory: Path, model: Path, data: Path, *overrides: s
         f"agentr1.verl.debug_dir={directory / 'debug'}",
         "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.test_freq=-1",
         "trainer.val_before_train=false", "trainer.resume_mode=auto",
-        # An untrained model solves nothing: what it is paid for is making fewer errors.
-        "+agentr1.env.kwargs.error_penalty=0.1", "data.train_batch_size=2",
+        # An untrained model solves nothing: it is paid for what it writes instead.
+        "agentr1.env.wrappers=['tests.verl.rewards:LetterReward']", "data.train_batch_size=2",
         "actor_rollout_ref.rollout.n=4",
         *overrides,
     ]  # fmt: skip

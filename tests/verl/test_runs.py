@@ -42,7 +42,7 @@ RUNS: dict[str, tuple[str, AdvantageConfig, list[str]]] = {
         AdvantageConfig("token_gae", gamma=1.0, lam=0.95),
         [
             "algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token",
-            "+agentr1.env.kwargs.max_steps=4",
+            "+agentr1.env.kwargs.max_steps=4", "data.max_prompt_length=3000",
         ],
     ),
     "gigpo": (
@@ -84,7 +84,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pa
         for seed in range(50):
             texts += [m["content"] for m in env.reset(seed=seed)[0]]
         tokenizer = tiny.train_tokenizer(texts, 600)
-        tiny.save(tiny.build_model(tokenizer, "micro"), tokenizer, root / "model")
+        tiny.save(
+            tiny.build_model(tokenizer, "micro", max_positions=4096), tokenizer, root / "model"
+        )
         prepare = importlib.import_module(f"agentr1_recipes.{recipe}.prepare")
         parser = argparse.ArgumentParser()
         prepare.add_arguments(parser)
