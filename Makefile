@@ -75,6 +75,14 @@ test-verl: .venv-verl/.ready ## unmodified verl on the CPU, with an environment 
 test-fast: $(VENV)/.test ## the tests that take seconds
 	$(BIN)/python -m pytest -m "not slow and not textworld and not verl and not bridge" $(ARGS)
 
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) -e ".[docs]"
+	touch $@
+
+# The variable silences the theme's notice about its own future; a warning of ours stops the build.
+docs: $(VENV)/.docs ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 lint: $(VENV)/.test ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

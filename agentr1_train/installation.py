@@ -46,7 +46,7 @@ EXTRAS: dict[str, Extra] = {
     "serve": Extra("servers and the proxy", ("fastapi", "jinja2", "uvicorn")),
     "live": Extra("PaperScout on arXiv and Semantic Scholar", ("httpx",)),
     "harmony": Extra("gpt-oss' tool format; its parser needs nothing"),
-    "viewer": Extra("pictures of episodes (agentr1 render); they need nothing"),
+    "viewer": Extra("episodes as HTML (agentr1 view); it needs nothing"),
     "docs": Extra("building this documentation", ("mkdocs", "material")),
     "dev": Extra("tests and checks", ("build", "hypothesis", "mypy", "pytest", "xdist")),
     "alfworld": Extra("the real ALFWorld engine", ("textworld", "fast_downward", "alfworld")),

@@ -1,20 +1,27 @@
 """Pages made from the code when the site is built, so that they can't disagree with it.
 
 An environment's page is its class docstring, its tools and a transcript that the scripted expert
-plays while the site is built. The reference pages are the docstrings of the public names.
+plays while the site is built. The reference pages are the docstrings of the public names, the
+command line's page is what the argument parsers say, and what a bridge cannot carry is in its
+docstring.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
 import importlib
 import inspect
+import os
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 HEADINGS = (
     "Description",
@@ -88,6 +95,34 @@ REFERENCE: dict[str, tuple[str, str, list[str]]] = {
 }
 
 
+#: The bridges: module, the stack's name, and how to install what the tests install.
+BRIDGES = (
+    ("trl", "TRL"),
+    ("verifiers", "verifiers"),
+    ("skyrl", "SkyRL-gym"),
+    ("gem", "GEM"),
+    ("openenv", "OpenEnv"),
+)
+#: Extra wide help would scroll; argparse reads the width from here.
+HELP_COLUMNS = "92"
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fill in what a written page leaves to the code."""
+    # A comment, as the formatter of code in Markdown would rewrite an include inside a block.
+    markdown = re.sub(r"^<!-- example: (\w+) -->$", _example, markdown, flags=re.MULTILINE)
+    return re.sub(r"^<!-- generated: (\w+) -->$", _generated, markdown, flags=re.MULTILINE)
+
+
+def _generated(match: re.Match[str]) -> str:
+    return {"bridges": bridges_table, "bridge_pages": bridge_sections}[match[1]]()
+
+
+def _example(match: re.Match[str]) -> str:
+    path = Path(__file__).parent / "examples" / f"{match[1]}.py"
+    return f"```python\n{path.read_text(encoding='utf-8').rstrip()}\n```"
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     from agentr1_envs.registration import ENVS
@@ -99,6 +134,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, (title, intro, targets) in REFERENCE.items():
         page = reference_page(title, intro, targets)
         files.append(_file(config, f"reference/{name}.md", page))
+    files.append(_file(config, "reference/command-line.md", command_page()))
     return files
 
 
@@ -255,3 +291,108 @@ def _field_block(match: re.Match[str]) -> str:
     if match[1] in ("Args", "Attributes", "Raises"):
         body = definitions(body)
     return f"**{match[1]}**\n\n{body}\n"
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def command_page() -> str:
+    """What ``agentr1 COMMAND --help`` prints, for every command."""
+    from agentr1_envs.registration import ENVS
+    from agentr1_train.cli.main import COMMANDS
+
+    parts = [
+        "# Command line",
+        "",
+        "Exit codes: 0 done, 1 it ran and something in it failed, 2 the command line or a file "
+        "given to it is wrong, 130 interrupted. Errors are one line on standard error.",
+        "",
+        "| command | what it does |",
+        "| --- | --- |",
+    ]
+    parts += [f"| [`agentr1 {n}`](#agentr1-{n}) | {text} |" for n, (_, text) in COMMANDS.items()]
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = HELP_COLUMNS
+    try:
+        for name, (module, text) in COMMANDS.items():
+            parser = _parser(f"agentr1 {name}", f"{text[:1].upper()}{text[1:]}.", module)
+            parts += ["", f"## agentr1 {name}", "", fence(parser.format_help().rstrip())]
+            parts += [fence(sub.format_help().rstrip()) for sub in subparsers(parser)]
+            if name == "prepare":
+                for entry in ENVS.values():
+                    if entry.prepare is None:
+                        continue
+                    doc = inspect.getdoc(importlib.import_module(entry.prepare)) or ""
+                    parser = _parser(f"agentr1 prepare {entry.task}", doc, entry.prepare)
+                    title = f"### agentr1 prepare {entry.task}"
+                    parts += ["", title, "", fence(parser.format_help().rstrip())]
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+    return "\n".join(parts) + "\n"
+
+
+def _parser(prog: str, description: str, module: str) -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog=prog, description=description, formatter_class=raw)
+    importlib.import_module(module).add_arguments(parser)
+    return parser
+
+
+def subparsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of a command's own subcommands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
+
+
+# --- bridges --------------------------------------------------------------------------------------
+
+
+def bridge_doc(module: str) -> str:
+    """A bridge's docstring, read without importing its stack."""
+    import agentr1_envs.bridges
+
+    path = Path(agentr1_envs.bridges.__path__[0]) / f"{module}.py"
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert doc is not None, path
+    return doc
+
+
+def bridges_table() -> str:
+    """Stack, version that is tested, and what it cannot carry (from the docstrings)."""
+    from agentr1_train.installation import BRIDGES as MODULES
+    from agentr1_train.tested_versions import TESTED_BRIDGES
+
+    lines = ["| stack | tested with | what cannot be carried over |", "| --- | --- | --- |"]
+    names = {package.partition("-")[0]: package for package in MODULES}
+    for module, title in BRIDGES:
+        package = names[module]
+        found = re.search(r"cannot\s+carry:\s+(.*?)(?:\n\n|\Z)", bridge_doc(module), re.DOTALL)
+        assert found is not None, f"the docstring of bridges/{module}.py says what is lost"
+        lost = " ".join(found[1].split())
+        pin = f"`{package}=={TESTED_BRIDGES[package]}`"
+        lines.append(f"| [{title}](#{title.lower()}) | {pin} | {lost[0].upper()}{lost[1:]} |")
+    return "\n".join(lines)
+
+
+def bridge_sections() -> str:
+    """Each bridge's docstring, its indented code as code blocks."""
+    parts = []
+    for module, title in BRIDGES:
+        body = re.sub(r"^(?:    .*\n|\n(?=    ))+", _code_block, bridge_doc(module), flags=re.M)
+        parts.append(f"## {title}\n\n{body}\n")
+    return "\n".join(parts)
+
+
+def _code_block(match: re.Match[str]) -> str:
+    code = textwrap.dedent(match[0]).strip("\n")
+    shell = code.startswith(("agentr1 ", "vf-eval "))
+    lines = code.splitlines()
+    python = next((i for i, line in enumerate(lines) if line.startswith("from ")), len(lines))
+    if not shell or python == len(lines):
+        return f"\n```{'bash' if shell else 'python'}\n{code}\n```\n"
+    first, rest = "\n".join(lines[:python]).strip(), "\n".join(lines[python:])
+    return f"\n```bash\n{first}\n```\n\n```python\n{rest}\n```\n"
