@@ -8,6 +8,7 @@ the run's seed and the number of the update, never from a generator that lives a
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.seeding import derive
 from agentr1_envs.transitions import Episode, Transition, write_transitions
 
@@ -82,6 +84,10 @@ class Trainer:
             self.model, self.tokenizer, self.cold_episodes = prepare_model(
                 config, device=self.device, dtype=self.dtype, progress=self.progress
             )
+        if self.device == "cpu" and not self.own["num_threads"] and not self.own["deterministic"]:
+            small = sum(p.numel() for p in self.model.parameters()) < 50_000_000
+            # The matrices of a small model are too small to be worth many threads' hand-over.
+            torch.set_num_threads(min(torch.get_num_threads(), 4) if small else os.cpu_count() or 1)
         self._build(tensors, state)
         resumed = int(state["step"]) if state else None
         self.trackers = Trackers(
@@ -344,6 +350,7 @@ class Trainer:
         episodes, counts = await self._roll_out()
         rolled = time.perf_counter()
         transitions = [t for e in episodes for t in e.transitions]
+        self._check(episodes, f"update {self.iteration + 1}")
         metrics = {f"train/{k}": v for k, v in summarise(episodes).items()} | counts
         if any(e.valid for e in episodes) and transitions:
             batch = RowBatch.from_transitions(
@@ -382,6 +389,14 @@ class Trainer:
         names = (f"{prefix}/g{g:04d}" for g in range(want))
         return await self.loop.run(list(group_jobs(names, size, seed=self.seed))), {}
 
+    @staticmethod
+    def _check(episodes: list[Episode], what: str) -> None:
+        """Single episodes may fail; when all do, going on would only waste time."""
+        if episodes and not any(e.valid for e in episodes):
+            raise EnvironmentFault(
+                f"{what}: all {len(episodes)} episodes failed, the first with: {episodes[0].fault}"
+            )
+
     def _rewards(self, batch: RowBatch) -> torch.Tensor | None:
         """Scaled rewards; or those of the control: returns dealt to episodes at random."""
         if self.scaler is not None:
@@ -412,6 +427,7 @@ class Trainer:
             shown = partial(self._shown, f"panel {name}")
             episodes = await play_panel(loop, count, name=name, on_episode=shown)
             self.progress.finish(f"panel {name}")
+            self._check(episodes, f"panel {name}")
             out |= {f"eval/{name}/{k}": v for k, v in summarise(episodes).items()}
             if self.iteration == 0 or self.iteration == self.total:
                 self._write(

@@ -282,3 +282,21 @@ def test_config_layers_aliases_and_errors(tmp_path):
     (tmp_path / "base.yaml").write_text("agentr1: !!python/object/apply:os.system ['false']\n")
     with pytest.raises(ConfigError, match=r"base\.yaml"):
         load_config([f"recipe={tmp_path}"])
+
+
+def test_a_run_whose_environment_is_down_stops_with_the_reason(tmp_path, capsys, monkeypatch):
+    from agentr1_envs.gsm8k_tool.env import GSM8KToolEnv
+    from agentr1_train.cli.main import main
+
+    act = GSM8KToolEnv._act
+
+    def down(self, action):
+        if self.split == "test":
+            raise RuntimeError("back end down")
+        return act(self, action)
+
+    monkeypatch.setattr(GSM8KToolEnv, "_act", down)
+    words = [w for w in SMALL if not w.startswith("deterministic")]
+    assert main(["train", *words, f"dir={tmp_path / 'run'}", "--quiet"]) == 1
+    error = capsys.readouterr().err
+    assert "panel heldout: all 4 episodes failed" in error and "back end down" in error
