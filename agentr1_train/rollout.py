@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, Transition
@@ -22,6 +20,7 @@ from agentr1_envs.transitions import Episode, Transition
 from .env_host import EnvHost, WorkerLost, host_env, splices
 from .policies.base import GenerateRequest, Policy
 from .prompts import ConversationIds
+from .rollout_metrics import RolloutMetrics
 
 _SEED_MASK = (1 << 63) - 1
 MAX_ATTEMPTS = 3  # of an episode whose worker process died of another environment
@@ -225,44 +224,6 @@ async def _play(
             ended = True
 
 
-@dataclass(slots=True)
-class RolloutMetrics:
-    """What a rollout did. Seconds are summed over episodes, so they exceed the wall time."""
-
-    episodes: int = 0
-    invalid: int = 0
-    steps: int = 0
-    agent_errors: int = 0
-    wall_seconds: float = 0.0
-    environment_seconds: float = 0.0
-    generation_seconds: float = 0.0
-    queue_seconds: float = 0.0
-    wasted_seconds: float = 0.0
-    faults: dict[str, int] = field(default_factory=dict)
-
-    def add(self, episode: Episode) -> None:
-        """Count an episode."""
-        self.episodes += 1
-        self.steps += len(episode.transitions)
-        self.agent_errors += sum(t.agent_error is not None for t in episode.transitions)
-        spent = episode.seconds
-        self.environment_seconds += spent.get("environment", 0.0)
-        self.generation_seconds += spent.get("generation", 0.0)
-        self.queue_seconds += spent.get("queue", 0.0)
-        if not episode.valid:
-            self.invalid += 1
-            self.wasted_seconds += spent.get("environment", 0.0) + spent.get("generation", 0.0)
-            name = (episode.fault or "unknown").splitlines()[0][:200]
-            self.faults[name] = self.faults.get(name, 0) + 1
-
-    def as_dict(self, prefix: str = "rollout/") -> dict[str, float]:
-        """Numbers for a log."""
-        names = [n for n in self.__slots__ if n != "faults"]  # type: ignore[attr-defined]
-        out = {prefix + n: float(getattr(self, n)) for n in names}
-        out[prefix + "steps_per_second"] = self.steps / max(self.wall_seconds, 1e-9)
-        return out
-
-
 class EnvLoop:
     """Runs episodes concurrently.
 
@@ -433,86 +394,3 @@ def _close_quietly(env: Any) -> None:
         env.close()
     except Exception:
         return
-
-
-def group_jobs(
-    names: Iterable[str],
-    group_size: int,
-    *,
-    seed: int,
-    options: Callable[[str], Mapping[str, Any] | None] | None = None,
-) -> Iterable[EpisodeJob]:
-    """``group_size`` episodes of one task for each name: one seed, different sampling.
-
-    Args:
-        names: unique names of the groups.
-        group_size: episodes a group.
-        seed: run seed.
-        options: reset options of a group.
-    """
-    for name in names:
-        env_seed = derive_int("group", seed, name, bits=31)
-        chosen = options(name) if options else None
-        for i in range(group_size):
-            yield EpisodeJob(f"{name}/{i}", env_seed, chosen, name)
-
-
-def has_signal(episodes: Sequence[Episode]) -> bool:
-    """Whether a group's valid episodes differ in their return (else no advantage comes of it)."""
-    returns = [e.ret for e in episodes if e.valid and e.transitions]
-    return len(returns) > 1 and float(np.ptp(returns)) > 0.0
-
-
-async def sample_groups(
-    loop: EnvLoop,
-    names: Iterable[str],
-    *,
-    want: int,
-    group_size: int,
-    seed: int,
-    options: Callable[[str], Mapping[str, Any] | None] | None = None,
-    keep: Callable[[Sequence[Episode]], bool] = has_signal,
-    max_episodes: int | None = None,
-    max_steps: int | None = None,
-) -> tuple[list[Episode], dict[str, float]]:
-    """Dynamic sampling: groups until ``want`` of them carry a signal, or a budget is spent.
-
-    Args:
-        names: group names, as many as may be needed (an infinite iterator is fine).
-        want: groups to keep.
-        keep: which groups to keep.
-        max_episodes, max_steps: no new group is started beyond.
-
-    Returns:
-        Episodes of the kept groups (fewer when a budget ran out) and counts:
-        ``groups_sampled``, ``groups_kept``, ``wasted_steps`` (steps of groups not kept).
-    """
-    started = steps = sampled = wasted = 0
-    kept: dict[str, list[Episode]] = {}
-    open_groups: dict[str, list[Episode]] = {}
-
-    def jobs() -> Iterable[EpisodeJob]:
-        nonlocal started
-        for name in names:
-            spent = max_steps is not None and steps >= max_steps
-            full = max_episodes is not None and started + group_size > max_episodes
-            if len(kept) >= want or spent or full:
-                return
-            started += group_size
-            yield from group_jobs([name], group_size, seed=seed, options=options)
-
-    async for episode in loop.stream(jobs()):
-        steps += len(episode.transitions)
-        group = open_groups.setdefault(episode.group_id, [])
-        group.append(episode)
-        if len(group) < group_size:
-            continue
-        del open_groups[episode.group_id]
-        sampled += 1
-        if len(kept) < want and keep(group):
-            kept[episode.group_id] = sorted(group, key=lambda e: e.episode_id)
-        else:
-            wasted += sum(len(e.transitions) for e in group)
-    episodes = [e for name in sorted(kept) for e in kept[name]]
-    counts = {"groups_sampled": sampled, "groups_kept": len(kept), "wasted_steps": wasted}
-    return episodes, {k: float(v) for k, v in counts.items()}

@@ -8,7 +8,6 @@ the run's seed and the number of the update, never from a generator that lives a
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -23,8 +22,9 @@ from agentr1_envs.seeding import derive
 from agentr1_envs.transitions import Episode, Transition, write_transitions
 
 from ..advantages import RewardScaler
+from ..groups import group_jobs, sample_groups
 from ..policies.transformers import TransformersPolicy
-from ..rollout import EnvLoop, group_jobs, sample_groups
+from ..rollout import EnvLoop
 from ..rows import RowBatch
 from . import tiny
 from .checkpoint import checkpoints, clean, load_checkpoint, save_checkpoint
@@ -84,10 +84,11 @@ class Trainer:
             self.model, self.tokenizer, self.cold_episodes = prepare_model(
                 config, device=self.device, dtype=self.dtype, progress=self.progress
             )
-        if self.device == "cpu" and not self.own["num_threads"] and not self.own["deterministic"]:
-            small = sum(p.numel() for p in self.model.parameters()) < 50_000_000
+        own_choice = self.own["num_threads"] or self.own["deterministic"]
+        size = sum(p.numel() for p in self.model.parameters())
+        if self.device == "cpu" and not own_choice and size < 50_000_000:
             # The matrices of a small model are too small to be worth many threads' hand-over.
-            torch.set_num_threads(min(torch.get_num_threads(), 4) if small else os.cpu_count() or 1)
+            torch.set_num_threads(min(torch.get_num_threads(), 4))
         self._build(tensors, state)
         resumed = int(state["step"]) if state else None
         self.trackers = Trackers(

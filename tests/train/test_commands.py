@@ -148,7 +148,7 @@ def test_an_interrupt_keeps_what_was_played(tmp_path):
 INTERRUPTED = """
 import sys
 from agentr1_train.cli import main as cli
-from agentr1_train.rollout import RolloutMetrics
+from agentr1_train.rollout_metrics import RolloutMetrics
 
 add = RolloutMetrics.add
 def counted(self, episode):

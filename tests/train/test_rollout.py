@@ -11,14 +11,12 @@ import pytest
 from agentr1_wrappers import ChatPrompt
 
 from agentr1_envs.errors import EnvironmentFault
+from agentr1_train.groups import group_jobs, has_signal, sample_groups
 from agentr1_train.policies.base import Generation, Policy, PolicyFault
 from agentr1_train.rollout import (
     EnvLoop,
     EpisodeJob,
-    group_jobs,
-    has_signal,
     run_episode,
-    sample_groups,
 )
 from benchmarks.rollout import NoOpEnv, StubPolicy
 from tests.core.toy import ToyEnv, call
