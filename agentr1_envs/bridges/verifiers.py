@@ -1,6 +1,6 @@
 """verifiers (0.4): the tasks as a taskset and an environment, loadable by ``vf-eval``.
 
-    vf-eval agentr1-verifiers --env.taskset.env-id AgentR1/HotpotQA-v0 \
+    vf-eval agentr1-verifiers --env.taskset.env-id AgentR1/HotpotQA-v0 \\
         --env.taskset.split validation --env.taskset.limit 200 -m MODEL
 
 The environment plays the user: the agent's reply is an action, the next observation is the next

@@ -5,7 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import gymnasium as gym
 import pytest
@@ -54,6 +57,51 @@ def test_the_site_builds_without_warnings(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, done.stderr
     assert (tmp_path / "site/environments/gsm8k-tool/index.html").is_file()
+    links, broken = broken_links(tmp_path / "site")
+    assert links > 500 and not broken
+
+
+class Anchors(HTMLParser):
+    """The ids and the links of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for key, value in attrs:
+            if key in ("id", "name") and value:
+                self.ids.add(value)
+            if key in ("href", "src") and value and tag in ("a", "img", "script", "link"):
+                self.links.append(value)
+
+
+def broken_links(site: Path) -> tuple[int, list[str]]:
+    """How many links within the site there are, and those that lead nowhere."""
+    pages = {path: Anchors(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    count, broken = 0, []
+    for path, page in pages.items():
+        for link in page.links:
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                continue
+            count += 1
+            start = site if url.path.startswith("/") else path.parent
+            target = (start / unquote(url.path).lstrip("/")).resolve() if url.path else path
+            target = target / "index.html" if target.is_dir() else target
+            known = pages[target].ids if target in pages else set()
+            if not target.exists() or (url.fragment and unquote(url.fragment) not in known):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    return count, broken
+
+
+def test_links_between_files_of_the_repository_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *ROOT.glob("recipes/*/README.md")]:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page}: {link}"
 
 
 def test_every_environment_class_has_the_headings() -> None:
