@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.error import ResetNeeded
 
+from agentr1_envs.arguments import number, whole
 from agentr1_envs.errors import EnvironmentFault, shorten
 from agentr1_envs.seeding import short_hash
 from agentr1_envs.spaces import UnicodeText
@@ -88,22 +91,21 @@ class TextTaskEnv(gym.Env[str, str]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             modes = self.metadata["render_modes"]
             raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}")
-        if max_steps is None:
-            max_steps = self.default_max_steps
-        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-            raise ValueError(f"max_steps must be a whole number of at least 1, got {max_steps!r}")
-        if not 0 <= error_penalty < float("inf"):
-            raise ValueError(f"error_penalty must be at least 0 and finite, got {error_penalty!r}")
-        if max_errors is not None and max_errors < 1:
-            raise ValueError(f"max_errors must be None or at least 1, got {max_errors!r}")
         if shard is not None:
-            index, count = shard
-            if not 0 <= index < count:
-                raise ValueError(f"shard must be (i, n) with 0 <= i < n, got {tuple(shard)}")
-            shard = (int(index), int(count))
-        self.order, self.shard = order, shard
-        self.max_steps, self.render_mode = max_steps, render_mode
-        self.error_penalty, self.max_errors = float(error_penalty), max_errors
+            pair = tuple(shard) if isinstance(shard, (tuple, list)) else ()
+            if (
+                len(pair) != 2
+                or not all(isinstance(i, (int, np.integer)) for i in pair)
+                or not 0 <= pair[0] < pair[1]
+            ):
+                raise ValueError(f"shard must be (i, n) with 0 <= i < n, got {shard!r}")
+            shard = (int(pair[0]), int(pair[1]))
+        self.order, self.shard, self.render_mode = order, shard, render_mode
+        self.max_steps = whole(
+            "max_steps", self.default_max_steps if max_steps is None else max_steps
+        )
+        self.error_penalty = number("error_penalty", error_penalty)
+        self.max_errors = None if max_errors is None else whole("max_errors", max_errors)
         self.observation_space = UnicodeText(self.max_observation_chars)
         self.action_space = UnicodeText(1_000_000)
         self._tasks_argument = tasks
@@ -203,7 +205,7 @@ class TextTaskEnv(gym.Env[str, str]):
             raise ResetNeeded("no task yet: call reset() first")
         return copy_json(self._task)
 
-    def _choose_task(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _choose_task(self, options: Mapping[str, Any]) -> dict[str, Any]:
         given = [key for key in ("task", "task_id", "task_index") if options.get(key) is not None]
         if len(given) > 1:
             raise ValueError(f"reset options {given} exclude each other: give one")
@@ -215,11 +217,13 @@ class TextTaskEnv(gym.Env[str, str]):
                 raise ValueError("reset option 'task' must be a dict with a str 'task_id'")
             return copy_json(value)
         if key == "task_id":
+            if not isinstance(value, str):
+                raise ValueError(f"reset option 'task_id' must be a str, got {value!r}")
             try:
                 return self.tasks[self.tasks.index(value)]
             except KeyError:
                 raise ValueError(f"task_id {value!r} is not in {self.tasks!r}") from None
-        if not 0 <= int(value) < len(self.tasks):
+        if whole("reset option 'task_index'", value, 0) >= len(self.tasks):
             raise ValueError(f"task_index {value} is outside 0..{len(self.tasks) - 1}")
         return self.tasks[int(value)]
 
@@ -272,9 +276,11 @@ class TextTaskEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         if seed is not None:
             self._cursor = 0
-        options = options or {}
+        options = {} if options is None else options
+        if not isinstance(options, Mapping):
+            raise ValueError(f"reset options must be a dict or None, got {options!r}")
         if not options.keys() <= self.reset_options:
-            unknown = sorted(options.keys() - self.reset_options)
+            unknown = sorted(map(str, options.keys() - self.reset_options))
             raise ValueError(f"unknown reset options {unknown}: {sorted(self.reset_options)} exist")
         self._running = False
         task = self._choose_task(options)

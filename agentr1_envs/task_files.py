@@ -78,7 +78,7 @@ def _iter_jsonl(file: Path) -> Iterator[dict[str, Any]]:
                 continue
             try:
                 row = json.loads(raw.decode("utf-8-sig" if number == 0 else "utf-8"))
-            except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            except (ValueError, RecursionError) as error:  # also a number of 5,000 digits
                 raise TaskDataError(
                     str(file), f"one JSON object a line ({error})", number, value=raw[:80]
                 ) from None
@@ -141,7 +141,9 @@ def _iter_json(file: Path) -> Iterator[dict[str, Any]]:
             if peek():
                 value = text[position : position + 80]
                 raise TaskDataError(str(file), "nothing after the list", value=value)
-    except (UnicodeDecodeError, RecursionError) as error:
+    except TaskDataError:
+        raise
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of 5,000 digits, nesting
         raise TaskDataError(str(file), f"{expected} ({error})") from None
 
 
@@ -153,8 +155,9 @@ def _iter_parquet(file: Path) -> Iterator[dict[str, Any]]:
         parquet = pq.ParquetFile(file)
         for batch in parquet.iter_batches(batch_size=1024):
             yield from batch.to_pylist()
-    except pa.ArrowException as error:
-        message = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow calls a damaged page an OSError.
+        message = str(error).partition("\n")[0]
         raise TaskDataError(str(file), f"a readable Parquet file ({message})") from None
 
 

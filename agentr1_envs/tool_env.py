@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentr1_envs.arguments import whole
 from agentr1_envs.task_env import StepOutcome, TextTaskEnv, agent_error
 from agentr1_envs.tool_formats import ToolCall, get_format
 from agentr1_envs.tools import Tool, ToolError
@@ -24,9 +25,7 @@ class ToolEnv(TextTaskEnv):
 
     def __init__(self, *, tool_format: str = "hermes", max_calls: int = 4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if max_calls < 1:
-            raise ValueError(f"max_calls must be at least 1, got {max_calls!r}")
-        self.tool_format, self.max_calls = tool_format, max_calls
+        self.tool_format, self.max_calls = tool_format, whole("max_calls", max_calls)
         self._format = get_format(tool_format)
         self._tools: dict[str, Tool] = {tool.name: tool for tool in self._make_tools()}
 

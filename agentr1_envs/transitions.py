@@ -263,9 +263,12 @@ def read_transitions(path: str | os.PathLike[str]) -> list[Transition]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
-    except pa.ArrowException as error:
-        message = str(error).splitlines()[0]
+        # Not read_table: it takes a folder for a data set and `a=1` in a path for a column.
+        table = pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError) as error:  # Arrow calls a damaged page an OSError
+        message = str(error).partition("\n")[0]
         raise TaskDataError(str(path), f"a readable Parquet file ({message})") from None
     version = (table.schema.metadata or {}).get(b"agentr1_schema", b"").decode()
     if version != str(SCHEMA_VERSION):

@@ -259,6 +259,12 @@ class EnvLoop:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         if isolation not in ("inline", "thread", "process"):
             raise ValueError(f"isolation must be inline, thread or process, got {isolation!r}")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
+        if step_timeout is not None and not step_timeout > 0:  # NaN is not either
+            raise ValueError(
+                f"step_timeout must be a positive number of seconds, got {step_timeout}"
+            )
         if isolation == "inline" and step_timeout is not None:
             raise ValueError(
                 "step_timeout needs isolation='thread' or 'process': "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
+from agentr1_envs.arguments import whole
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSource
@@ -94,8 +95,10 @@ class GSM8KToolEnv(ToolEnv):
         **kwargs: Any,
     ) -> None:
         select(difficulty, templates)  # raises for unknown names, at once
-        if num_tasks is not None and num_tasks < 1:
-            raise ValueError(f"num_tasks: got {num_tasks!r}, expected None or at least 1")
+        if num_tasks is not None:
+            num_tasks = whole("num_tasks", num_tasks)
+        if not isinstance(system_prompt, str):
+            raise ValueError(f"system_prompt must be a text, got {system_prompt!r}")
         self.difficulty, self.templates, self.num_tasks = difficulty, templates, num_tasks
         self.reward_tool = reward_tool
         super().__init__(

@@ -241,8 +241,10 @@ def get_format(name: str | ToolFormat) -> ToolFormat:
         ValueError: no such format.
         ImportError: the format needs a library that is not installed.
     """
-    if not isinstance(name, str):
+    if isinstance(name, ToolFormat):
         return name
+    if not isinstance(name, str):
+        raise ValueError(f"tool_format: got {name!r}, expected one of {format_names()}")
     found = _instances.get(name)
     if found is None:
         if name not in _FORMATS:

@@ -6,11 +6,15 @@ import ast
 import difflib
 import json
 import os
+import tempfile
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.registration import ENVS
 
 
@@ -62,12 +66,37 @@ def parse_pairs(pairs: list[str]) -> dict[str, Any]:
     return result
 
 
+def check_output(path: str | os.PathLike[str] | None, flag: str) -> None:
+    """Find out before the work, not after it, that a file cannot be written at its end.
+
+    Raises:
+        UsageError: it is a folder, or its folder cannot be made or written to.
+    """
+    if path is None:
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(f"{flag} {target}: expected a file's name, this is a folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # os.access says yes to root on a read-only mount.
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise UsageError(f"{flag} {target}: cannot write there: {error.strerror}") from None
+
+
 def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """`gymnasium.make`, with a wrong argument as one line instead of a traceback."""
     try:
-        return gym.make(env_id, **kwargs)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{env_id} {kwargs or ''}: {error}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Gymnasium warns of raises here as well
+            return gym.make(env_id, **kwargs)
+    except (TaskDataError, EnvironmentFault):
+        raise
+    except (TypeError, ValueError, AttributeError, OverflowError, gym.error.Error) as error:
+        # Gymnasium appends to a TypeError what the line says already.
+        reason = str(error).partition(" was raised from the environment creator")[0]
+        raise UsageError(f"{env_id} {kwargs or ''}: {reason}") from error
 
 
 def drawing_form(file: str) -> str:

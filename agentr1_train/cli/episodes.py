@@ -11,9 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from agentr1_envs.errors import TaskDataError
 from agentr1_envs.registration import ENVS
+from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, write_transitions
-from agentr1_train.cli.common import UsageError, find_env_id, make_env, parse_pairs
+from agentr1_train.cli.common import (
+    UsageError,
+    check_output,
+    find_env_id,
+    make_env,
+    parse_pairs,
+)
 from agentr1_train.policies import make_policy
 from agentr1_train.rollout import EnvLoop, EpisodeJob
 
@@ -71,6 +79,12 @@ def set_up(args: argparse.Namespace, name: str, **kwargs: Any) -> tuple[EnvLoop,
         raise UsageError(f"--episodes: expected at least 1, got {args.episodes}")
     if args.concurrency < 1:
         raise UsageError(f"--concurrency: expected at least 1, got {args.concurrency}")
+    if args.temperature is not None and not 0 <= args.temperature < math.inf:
+        raise UsageError(f"--temperature: expected a number of at least 0, got {args.temperature}")
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise UsageError(f"--max-tokens: expected at least 1, got {args.max_tokens}")
+    for flag in ("out", "json"):
+        check_output(getattr(args, flag, None), f"--{flag}")
     env_id = find_env_id(name)
     spec = _trained_in(args, env_id)
     given = {**spec["kwargs"], **kwargs, **parse_pairs(args.env_kwargs)}
@@ -86,11 +100,19 @@ def set_up(args: argparse.Namespace, name: str, **kwargs: Any) -> tuple[EnvLoop,
     if args.tool_prompt:
         spec["tool_prompt"] = True
     env = make_env(env_id, given)
-    env.close()
+    try:
+        # Files are read here: a wrong row is one error, not a fault of each episode.
+        env.reset(seed=derive_int("probe", args.seed, bits=31))
+    except (TypeError, ValueError, FileNotFoundError) as error:
+        if isinstance(error, TaskDataError):
+            raise
+        raise UsageError(f"{env_id} {given or ''}: {error}") from error
+    finally:
+        env.close()
     isolation = args.isolation
     if isolation == "auto":
         blocking = env_id in ENVS and ENVS[env_id].blocking
-        isolation = "thread" if blocking or args.step_timeout else "inline"
+        isolation = "thread" if blocking or args.step_timeout is not None else "inline"
     try:
         policy = make_policy(
             args.policy, env_id=env_id, temperature=args.temperature, max_tokens=args.max_tokens

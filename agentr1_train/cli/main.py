@@ -70,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.settings += rest
         elif rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
-        return int(importlib.import_module(COMMANDS[args.command][0]).main(args) or 0)
+        code = int(importlib.import_module(COMMANDS[args.command][0]).main(args) or 0)
+        sys.stdout.flush()  # here, where a closed pipe or a full disk is still told apart
+        return code
     except (TaskDataError, UsageError, FileNotFoundError, NotADirectoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -83,6 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # met, and made an exit, by rich
+            return 0
+        raise
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -1,0 +1,129 @@
+"""Mistakes on the command line and in files: one line, a non-zero exit, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from agentr1_envs.errors import TaskDataError
+from agentr1_envs.task_files import iter_rows
+from agentr1_envs.transitions import read_transitions
+from agentr1_train.cli.main import main
+
+PLAY = ["rollout", "gsm8k_tool", "--episodes", "1", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--workers", "0"], "workers must be at least 1, got 0"),
+        (["--workers", "-2"], "got -2"),
+        (["--step-timeout", "0"], "step_timeout must be a positive number"),
+        (["--step-timeout", "nan"], "got nan"),
+        (["--temperature", "nan"], "--temperature"),
+        (["--temperature", "-1"], "--temperature"),
+        (["--max-tokens", "-4"], "--max-tokens"),
+        (["--env", "shard=3"], "shard must be (i, n)"),
+        (["--env", 'shard=["a",2]'], "shard must be (i, n)"),
+        (["--env", "max_calls=abc"], "max_calls must be a whole number of at least 1, got 'abc'"),
+        (["--env", "max_errors=1.5"], "max_errors must be a whole number"),
+        (["--env", "error_penalty=abc"], "error_penalty must be a finite number"),
+        (["--env", "num_tasks=many"], "num_tasks must be a whole number"),
+        (["--env", "tool_format=3"], "tool_format: got 3"),
+        (["--env", "system_prompt=3"], "system_prompt must be a text"),
+        (["--env", "render_mode=x"], "render_mode must be"),
+        (["--env", "tasks=5"], "tasks must be a path"),
+        (["--env", "nonsense=5"], "unexpected keyword argument 'nonsense'"),
+    ],
+)
+def test_an_impossible_argument_is_one_line(words, part, capsys):
+    assert main([*PLAY, *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ") and len(err.splitlines()) == 1
+    assert part in err and "was raised from" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.jsonl", b""),
+        ("empty.parquet", b""),
+        ("noise.parquet", bytes(range(256)) * 20),
+        ("noise.jsonl", bytes(range(255, 0, -1))),
+        ("deep.jsonl", b"[" * 100_000),
+        ("digits.jsonl", b'{"question": ' + b"1" * 5000 + b"}"),
+        ("digits.json", b'[{"question": ' + b"1" * 5000 + b"}]"),
+        ("half.jsonl", b'{"question": "How many?", "answer": "#### 1"}\n{"question": '),
+    ],
+)
+def test_a_bad_task_file_is_named_before_any_episode(name, content, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_bytes(content)
+    out = tmp_path / "out" / "x.parquet"
+    assert main([*PLAY, "--tasks", str(path), "--out", str(out)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and str(path) in captured.err
+    assert len(captured.err.splitlines()) == 1 and not captured.out and not out.exists()
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_episodes(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path, tmp_path / "file" / "x.parquet", Path("/proc/nothing/x.parquet")):
+        assert main([*PLAY, "--out", str(out)]) == 2
+        captured = capsys.readouterr()
+        assert f"--out {out}" in captured.err and not captured.out
+
+
+def test_transitions_are_read_from_a_file_and_damage_is_named(tmp_path, capsys):
+    out = tmp_path / "a=1" / "x.parquet"  # not a partition's name
+    assert main([*PLAY, "--out", str(out)]) == 0
+    assert read_transitions(out)
+    content = out.read_bytes()
+    damaged = tmp_path / "damaged.parquet"
+    for bad in (content[: len(content) // 2], content[:40] + b"\0" * 400 + content[440:], b""):
+        damaged.write_bytes(bad)
+        with pytest.raises(TaskDataError, match="damaged.parquet"):
+            read_transitions(damaged)
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"x": [1]}), other)
+    capsys.readouterr()
+    for path in (damaged, other, tmp_path / "none.parquet"):
+        assert main(["view", str(path)]) == 2
+        err = capsys.readouterr().err
+        assert str(path) in err and len(err.splitlines()) == 1
+
+
+def test_damaged_parquet_rows_are_a_data_error(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"x": [json.dumps({"a": i}) for i in range(2000)]}), path)
+    content = path.read_bytes()
+    path.write_bytes(content[:40] + b"\xff" * 400 + content[440:])
+    with pytest.raises(TaskDataError, match="rows.parquet"):
+        list(iter_rows(path))
+
+
+def _command(*words: str, **kwargs) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agentr1_train.cli.main", *words],
+        stderr=subprocess.PIPE, text=True, timeout=120, **kwargs,
+    )  # fmt: skip
+
+
+def test_a_closed_pipe_is_quiet_and_a_full_disk_is_not():
+    read, write = os.pipe()
+    os.close(read)
+    closed = _command("envs", stdout=write)
+    os.close(write)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            done = _command("envs", stdout=full)
+        assert done.returncode == 1 and "No space left" in done.stderr
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
