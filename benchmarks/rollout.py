@@ -1,6 +1,6 @@
 """Rollout efficiency: many episodes of a no-op environment over a stub policy with latency.
 
-    python -m benchmarks.rollout [--json FILE]
+    python -m benchmarks.rollout [--alfworld] [--json FILE]
 
 The ideal time is steps x latency: what a loop without any cost of its own would take.
 """
@@ -12,6 +12,7 @@ import asyncio
 import gc
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,27 +46,53 @@ class NoOpEnv(gym.Env[str, str]):
 
 
 class StubPolicy(Policy):
-    """Says ``act`` after a fixed latency."""
+    """Says the same after a fixed latency."""
 
-    def __init__(self, latency: float) -> None:
-        self.latency = latency
+    def __init__(self, latency: float, action: str = "act") -> None:
+        self.latency, self.action = latency, action
 
     async def generate(self, request: GenerateRequest) -> Generation:
         await asyncio.sleep(self.latency)
-        return Generation("act")
+        return Generation(self.action)
 
 
-def measure(episodes: int, steps: int, latency: float) -> dict[str, float]:
-    """Wall seconds, ideal seconds and their ratio."""
-    loop = EnvLoop(lambda: NoOpEnv(steps), StubPolicy(latency), concurrency=episodes)
-    jobs = [EpisodeJob(f"e{i}", seed=i) for i in range(episodes)]
+def make_alfworld(steps: int) -> Any:
+    """ALFWorld's fast engine, without prompts."""
+    import agentr1_envs  # noqa: F401
+
+    return gym.make("AgentR1/ALFWorld-v0", max_steps=steps)
+
+
+def measure(
+    name: str, episodes: int, steps: int, latency: float, workers: int | None = None
+) -> dict[str, Any]:
+    """Wall seconds, ideal seconds and their ratio; resets are part of the time."""
+    make: Any = partial(NoOpEnv if name == "no-op" else make_alfworld, steps)
+    loop = EnvLoop(
+        make,
+        StubPolicy(latency, "look"),
+        concurrency=episodes,
+        isolation="process" if workers else "inline",
+        workers=workers,
+    )
+    # Groups share a task, as in training; a new game costs ALFWorld some milliseconds to set up.
+    jobs = [EpisodeJob(f"e{i}", seed=i % 64) for i in range(episodes)]
     gc.collect()
     cpu, start = time.process_time(), time.perf_counter()
-    done = asyncio.run(loop.run(jobs))
+
+    async def run() -> Any:
+        try:
+            return await loop.run(jobs)
+        finally:
+            await loop.close()
+
+    done = asyncio.run(run())
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     assert all(e.valid and len(e.transitions) == steps for e in done)
     ideal = steps * latency
     return {
+        "environment": name,
+        "workers": workers or "inline",
         "episodes": episodes,
         "steps": steps,
         "latency_ms": latency * 1e3,
@@ -84,11 +111,14 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--alfworld", action="store_true", help="ALFWorld's fast engine too")
     args = parser.parse_args()
-    rows = [measure(1000, 20, 0.05), measure(4000, 20, 0.2)]
-    table = Table(*rows[0], title="rollout efficiency (no-op environment, inline)")
+    rows = [measure("no-op", 1000, 20, 0.05), measure("no-op", 4000, 20, 0.2)]
+    if args.alfworld:
+        rows += [measure("alfworld", 4000, 20, 0.2, workers) for workers in (None, 2)]
+    table = Table(*rows[0], title="rollout efficiency")
     for row in rows:
-        table.add_row(*(f"{v:g}" for v in row.values()))
+        table.add_row(*(v if isinstance(v, str) else f"{v:g}" for v in row.values()))
     Console().print(table)
     if args.json:
         args.json.write_text(json.dumps({"rollout": rows}, indent=1))
