@@ -10,7 +10,7 @@ TEST_EXTRAS := train,multi,serve,dense,spacy,harmony,docs,dev
 RECIPE ?= gsm8k_tool
 ARGS ?=
 
-.PHONY: help train test test-main test-fast test-verl test-bridges lint typecheck bench docs lock clean
+.PHONY: help train test test-main test-fast test-verl test-verl-fast test-bridges lint typecheck bench docs lock clean
 .PRECIOUS: .venv-bridges/%/.done
 
 help: ## list the commands
@@ -39,7 +39,7 @@ $(VENV)/.alfworld: $(VENV)/.test
 train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local back end; ARGS are passed on
 	$(BIN)/agentr1 train recipe=$(RECIPE) $(ARGS)
 
-test: lint typecheck test-main test-verl test-bridges ## all tests, the linter and the type checker
+test: lint typecheck test-main test-verl-fast test-bridges ## all tests, the linter and the type checker
 
 test-main: $(VENV)/.alfworld ## the tests that run in .venv, real TextWorld included
 	$(BIN)/python -m pytest -m "not verl and not bridge" $(ARGS)
@@ -69,8 +69,11 @@ test-bridge-%: .venv-bridges/%/.done
 		-e ".[verl]" hypothesis pytest pytest-timeout matplotlib
 	touch $@
 
-test-verl: .venv-verl/.ready ## unmodified verl on the CPU, with an environment of its own
+test-verl: .venv-verl/.ready ## unmodified verl on the CPU, end to end, with an environment of its own
 	.venv-verl/bin/python -m pytest -m verl tests/verl $(ARGS)
+
+test-verl-fast: .venv-verl/.ready ## the same without the five runs: losses, configurations, rows
+	.venv-verl/bin/python -m pytest -m "verl and not slow" tests/verl $(ARGS)
 
 test-fast: $(VENV)/.test ## the tests that take seconds
 	$(BIN)/python -m pytest -m "not slow and not textworld and not verl and not bridge" $(ARGS)
