@@ -77,6 +77,7 @@ def test_no_torch_is_imported_for_scripts():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_collect_sft_distill_view(tmp_path, capsys, monkeypatch):
     """The whole way: episodes are collected, learned from, and teach another model."""
     monkeypatch.chdir(tmp_path)

@@ -228,6 +228,7 @@ def test_a_run_leaves_its_files(whole_run):
     assert again.returncode == 2 and "holds a run" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [0, 1, 2, 3])
 def test_killed_and_resumed_gives_the_same_numbers(whole_run, tmp_path, lines):
     """kill -9 when so many metric lines are there (0: in the cold start), then --resume."""

@@ -61,6 +61,7 @@ def test_panels_share_no_task_with_training(recipe):
          "actor_rollout_ref.actor.use_kl_loss=true"],
         ["adv_estimator=rloo", "policy_loss=gmpo", "algorithm.filter_groups.enable=true"],
         ["adv_estimator=reinforce", "policy_loss=reinforce", "isolation=thread"],
+        ["agentr1.dtype=bfloat16", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=64"],
         ["adv_estimator=reinforce_plus_plus_baseline", "agentr1.shuffle_rewards=true",
          "actor_rollout_ref.actor.ppo_epochs=2", "actor_rollout_ref.actor.ppo_mini_batch_size=1"],
     ],
