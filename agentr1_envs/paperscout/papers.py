@@ -12,6 +12,7 @@ _PREFIX = re.compile(
 )
 _VERSION = re.compile(r"v\d+$", re.IGNORECASE)
 _SUBJECT_CLASS = re.compile(r"^([a-z-]+)\.[A-Z]{2}/")
+_PLAIN_ID = re.compile(r"[0-9]{4}\.[0-9]{4,5}")
 _ARXIV_ID = re.compile(r"\d{4}\.\d{4,5}|[a-z-]+/\d{7}")
 _ISO_DATE = re.compile(r"^(\d{4})(?:[-/]?(\d{2})(?:[-/]?(\d{2}))?)?(?:[T ].*)?$")
 
@@ -25,6 +26,8 @@ def base_id(identifier: str) -> str:
     ``"2106.01345"``; an old-style ``"math.GT/0309136v1"`` is ``"math/0309136"``, as arXiv itself
     resolves it.
     """
+    if _PLAIN_ID.fullmatch(identifier) is not None:
+        return identifier
     text = _PREFIX.sub("", identifier.strip())
     text = text.removesuffix(".pdf")
     text = _VERSION.sub("", text)
