@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from agentr1_train.cli.common import UsageError
+
+#: Held while a process trains in the folder; not part of the run.
+LOCK = ".lock"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,25 +81,53 @@ def run(config: Any, *, resume: bool, overwrite: bool, quiet: bool) -> dict[str,
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     directory = Path(config.trainer.default_local_dir)
     resume = resume or config.trainer.resume_mode == "auto"
-    used = directory.is_dir() and any(directory.iterdir())
-    if used and not (resume or overwrite):
-        raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
-    if used and overwrite and not resume:
-        _clear(directory)
     backend = str(config.agentr1.backend)
     if backend != "local":
         raise UsageError(f"backend={backend}: expected local or verl")
-    directory.mkdir(parents=True, exist_ok=True)
-    save_config(config, directory / "config.yaml")
-    plain = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(plain, dict)
-    try:
-        from agentr1_train.local.trainer import Trainer
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"dir={directory}: expected a folder, this is a file")
+    with _alone(directory):
+        used = any(path.name != LOCK for path in directory.iterdir())
+        if used and not (resume or overwrite):
+            raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
+        if used and overwrite and not resume:
+            _clear(directory)
+        plain = OmegaConf.to_container(config, resolve=True)
+        assert isinstance(plain, dict)
+        try:
+            from agentr1_train.local.trainer import Trainer
 
-        trainer = Trainer(plain, resume=resume, quiet=quiet)  # type: ignore[arg-type]
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from error
-    return trainer.run()
+            trainer = Trainer(plain, resume=resume, quiet=quiet)  # type: ignore[arg-type]
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error)) from error
+        # Only now: a setting that cannot work leaves neither a run nor another run's settings.
+        save_config(config, directory / "config.yaml")
+        return trainer.run()
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep a second process out of a run's folder; the lock goes with the process, however it ends.
+
+    A folder that was made here and has stayed empty is removed again.
+    """
+    import fcntl
+
+    new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / LOCK, "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{directory}: another process is training there") from None
+        except OSError:
+            pass  # a file system without locks: as good as it gets
+        try:
+            yield
+        finally:
+            if new and [path.name for path in directory.iterdir()] == [LOCK]:
+                (directory / LOCK).unlink()
+                directory.rmdir()
 
 
 def _clear(directory: Path) -> None:
@@ -102,7 +135,8 @@ def _clear(directory: Path) -> None:
     import shutil
 
     for pattern in (
-        "config.yaml", "metrics.jsonl", "curve.png", "*.parquet", "checkpoints", "tensorboard",
+        "config.yaml", "metrics.jsonl", "curve.png", "transitions-*.parquet", "panel-*.parquet",
+        "checkpoints", "tensorboard",
     ):  # fmt: skip
         for path in directory.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,11 @@ def _number(path: Path) -> int:
 
 def checkpoints(root: Path) -> list[Path]:
     """Complete checkpoints, oldest first."""
-    found = [p for p in root.glob(_PREFIX + "*") if (p / "state.json").is_file()]
+    found = [
+        p
+        for p in root.glob(_PREFIX + "*")
+        if p.name.removeprefix(_PREFIX).isdecimal() and (p / "state.json").is_file()
+    ]
     return sorted(found, key=_number)
 
 
@@ -69,9 +74,35 @@ def _sync(path: Path) -> None:
 
 
 def load_checkpoint(path: Path, device: str = "cpu") -> tuple[dict[str, Any], dict[str, Any]]:
-    """``(tensors, state)``. Only tensors and plain containers are unpickled."""
-    tensors = torch.load(path / "training.pt", map_location=device, weights_only=True)
-    return tensors, json.loads((path / "state.json").read_text())
+    """``(tensors, state)``. Only tensors and plain containers are unpickled.
+
+    Raises:
+        ValueError: a file of it is missing or damaged.
+    """
+    try:
+        tensors = torch.load(path / "training.pt", map_location=device, weights_only=True)
+        state = json.loads((path / "state.json").read_text())
+    except (OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise _damaged(path, error) from None
+    if not isinstance(state, dict) or not isinstance(tensors, dict):
+        raise _damaged(path, TypeError("no mapping"))
+    return tensors, state
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return ValueError(
+        f"{path}: expected a whole checkpoint ({reason}); "
+        "remove this folder and --resume goes on from the one before"
+    )
+
+
+def load_model(path: Path, **kwargs: Any) -> tuple[Any, Any]:
+    """`tiny.load` of a checkpoint, with the checkpoint's name in what goes wrong."""
+    try:
+        return tiny.load(path, **kwargs)
+    except Exception as error:  # each of the libraries beneath has exceptions of its own
+        raise _damaged(path, error) from error
 
 
 def clean(root: Path) -> None:

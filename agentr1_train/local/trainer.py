@@ -27,7 +27,7 @@ from ..policies.transformers import TransformersPolicy
 from ..rollout import EnvLoop
 from ..rows import RowBatch
 from . import tiny
-from .checkpoint import checkpoints, clean, load_checkpoint, save_checkpoint
+from .checkpoint import checkpoints, clean, load_checkpoint, load_model, save_checkpoint
 from .data import env_spec, make_loop, panel_size, play_panel, summarise
 from .forward import ValueModel
 from .optim import Optimizers, learning_rate, make_optimizer
@@ -78,7 +78,7 @@ class Trainer:
         self.progress = Progress(enabled=not quiet and "console" in config["trainer"]["logger"])
         if self.last is not None:
             tensors, state = load_checkpoint(self.last, self.device)
-            self.model, self.tokenizer = tiny.load(self.last, dtype=self.dtype, device=self.device)
+            self.model, self.tokenizer = load_model(self.last, dtype=self.dtype, device=self.device)
             self.cold_episodes = None
         else:
             self.model, self.tokenizer, self.cold_episodes = prepare_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +17,15 @@ import torch
 
 from agentr1_envs.transitions import Transition, read_metadata, read_transitions
 from agentr1_train.advantages import AdvantageConfig
+from agentr1_train.cli.main import main
+from agentr1_train.cli.train import LOCK, _clear
 from agentr1_train.config import ConfigError, load_config
 from agentr1_train.local import tiny
 from agentr1_train.local.checkpoint import checkpoints, save_checkpoint
 from agentr1_train.local.forward import ValueModel, build_chains, score_all
 from agentr1_train.local.optim import learning_rate, make_optimizer
 from agentr1_train.local.sampler import Sampler, SampleRequest
+from agentr1_train.local.tracking import read_metrics
 from agentr1_train.local.update import UpdateConfig, Updater, frozen_copy
 from agentr1_train.losses import LossConfig
 from agentr1_train.rows import RowBatch
@@ -256,6 +260,69 @@ def test_killed_and_resumed_gives_the_same_numbers(whole_run, tmp_path, lines):
     b, _ = tiny.load(checkpoints(directory / "checkpoints")[-1])
     for x, y in zip(a.parameters(), b.parameters(), strict=True):
         assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("name", ["training.pt", "state.json", "model.safetensors"])
+def test_a_damaged_checkpoint_is_named(whole_run, tmp_path, capsys, name):
+    directory = tmp_path / "run"
+    shutil.copytree(whole_run, directory)
+    (directory / "checkpoints" / "step-old").mkdir()  # a person's copy is no checkpoint
+    (directory / "checkpoints" / "step-old" / "state.json").write_text("{}")
+    last = checkpoints(directory / "checkpoints")[-1]
+    content = (last / name).read_bytes()
+    settings = (directory / "config.yaml").read_text()
+    for bad in (b"", content[: len(content) // 2]):
+        (last / name).write_bytes(bad)
+        words = [*SMALL, f"dir={directory}", "--resume", "lr=0.5", "--quiet"]
+        assert main(["train", *words]) == 2
+        err = capsys.readouterr().err.strip().splitlines()[-1]
+        assert err.startswith("error: ") and str(last) in err and "whole checkpoint" in err
+    assert (directory / "config.yaml").read_text() == settings
+
+
+def test_an_impossible_setting_leaves_no_run(tmp_path, capsys):
+    directory = tmp_path / "run"
+    for words in (["model=nosuch"], ["device=tpu"], ["logger=[jsonl,nosuch]"]):
+        assert main(["train", *SMALL, "--quiet", f"dir={directory}", *words]) == 2
+        assert capsys.readouterr().err.startswith("error: ")
+        assert not directory.exists()
+    directory.write_text("")
+    assert main(["train", *SMALL, "--quiet", f"dir={directory}"]) == 2
+    assert "this is a file" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path, capsys):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(directory / LOCK)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert other.stdout.readline() == "held\n"
+    words = ["train", *SMALL, "--quiet", f"dir={directory}", "device=tpu"]
+    for flags in ([], ["--resume"], ["--overwrite"]):
+        assert main([*words, *flags]) == 2
+        assert "another process is training there" in capsys.readouterr().err
+    other.kill()
+    other.communicate()
+    assert main(words) == 2 and "trainer.device" in capsys.readouterr().err
+
+
+def test_overwriting_spares_files_that_no_run_writes(tmp_path):
+    for name in ("mine.parquet", "transitions-00001.parquet", "panel-heldout-00000.parquet"):
+        (tmp_path / name).write_text("")
+    _clear(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.parquet"]
+
+
+def test_metrics_with_a_cut_line_are_read(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 0, "a": 1}\n3\n[]\n{"b": 1}\n\0\0\xff\n{"step": 1}\n{"step": 2, "a')
+    assert [r["step"] for r in read_metrics(path)] == [0, 1]
 
 
 def test_config_layers_aliases_and_errors(tmp_path):
