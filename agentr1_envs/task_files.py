@@ -29,8 +29,9 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         os.fchmod(descriptor, 0o666 & ~_umask())  # mkstemp makes it private
-        encoding = None if "b" in mode else "utf-8"
-        with os.fdopen(descriptor, mode, encoding=encoding) as handle:
+        # Half of a surrogate pair has no UTF-8 form; as \ud800 it is at least good JSON.
+        text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace"}
+        with os.fdopen(descriptor, mode, **text) as handle:  # type: ignore[call-overload]
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
@@ -179,9 +180,31 @@ def write_rows(path: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]]) 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist([dict(row) for row in rows])
+    try:
+        table = pa.Table.from_pylist([dict(row) for row in rows])
+    except UnicodeEncodeError:  # half of a surrogate pair, which Parquet has no form for
+        table = pa.Table.from_pylist([_encodable(dict(row)) for row in rows])
     with atomic_write(path) as handle:
         pq.write_table(table, handle, compression="zstd")
+
+
+def encodable(text: str) -> str:
+    """`text` with ``?`` for each half of a surrogate pair (JSON can hold one, a model emit one)."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, Mapping):
+        return {_encodable(k): _encodable(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(v) for v in value]
+    return value
 
 
 def verl_row(

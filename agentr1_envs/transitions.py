@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentr1_envs.errors import TaskDataError
-from agentr1_envs.task_files import atomic_write
+from agentr1_envs.task_files import atomic_write, encodable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -226,7 +226,7 @@ def _columns(rows: Sequence[Transition], schema: pa.Schema) -> dict[str, Any]:
         values = [getattr(row, spec.name) for row in rows]
         if spec.name in _JSON:
             texts = [json.dumps(value, ensure_ascii=False) for value in values]
-            columns[spec.name] = pa.array([_clean(t) for t in texts], spec.type)
+            columns[spec.name] = pa.array([encodable(t) for t in texts], spec.type)
         elif pa.types.is_list(spec.type):
             # Built from one flat array: a Python object for each token would cost fifty times more.
             lengths = np.array([0] + [len(value) for value in values], np.int32)
@@ -237,20 +237,11 @@ def _columns(rows: Sequence[Transition], schema: pa.Schema) -> dict[str, Any]:
             )
         elif spec.type == pa.string():
             columns[spec.name] = pa.array(
-                [None if v is None else _clean(v) for v in values], spec.type
+                [None if v is None else encodable(v) for v in values], spec.type
             )
         else:
             columns[spec.name] = pa.array(values, spec.type)
     return columns
-
-
-def _clean(text: str) -> str:
-    # Half of a surrogate pair (a model can decode to one) has no UTF-8 form, which Parquet needs.
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode("utf-8")
-    return text
 
 
 def read_transitions(path: str | os.PathLike[str]) -> list[Transition]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+
+from gymnasium.error import Error as SeedError  # the only one that gets here: a negative seed
 
 from agentr1_envs import __version__
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
@@ -60,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: it ran and something in it failed. 2: the command line or a file given to it is
     wrong. 130: interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A task or a model may say what the terminal's encoding cannot: that is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in arguments if not word.startswith("-")), None)
     try:
@@ -73,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(importlib.import_module(COMMANDS[args.command][0]).main(args) or 0)
         sys.stdout.flush()  # here, where a closed pipe or a full disk is still told apart
         return code
-    except (TaskDataError, UsageError, FileNotFoundError, NotADirectoryError) as error:
+    except (TaskDataError, UsageError, SeedError, FileNotFoundError, NotADirectoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except EnvironmentFault as error:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from agentr1_envs.errors import TaskDataError
-from agentr1_envs.task_files import iter_rows
+from agentr1_envs.task_files import iter_rows, save_rows
 from agentr1_envs.transitions import read_transitions
 from agentr1_train.cli.main import main
 
@@ -127,3 +127,26 @@ def test_a_closed_pipe_is_quiet_and_a_full_disk_is_not():
             done = _command("envs", stdout=full)
         assert done.returncode == 1 and "No space left" in done.stderr
         assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_half_a_surrogate_pair_breaks_neither_files_nor_terminals(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text(
+        '{"task_id": "a\\ud800", "question": "\\ud800 How many?", "answer": "#### 1"}\n'
+    )
+    prepare = ["prepare", "gsm8k_tool", "--local_save_dir", str(tmp_path / "out")]
+    assert main([*prepare, "--input", str(path)]) == 0
+    save_rows(tmp_path / "again.jsonl", list(iter_rows(path)))
+    assert list(iter_rows(tmp_path / "again.jsonl")) == list(iter_rows(path))
+    save_rows(tmp_path / "again.parquet", list(iter_rows(path)))
+    assert next(iter(iter_rows(tmp_path / "again.parquet")))["question"] == "? How many?"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = ["render", "gsm8k_tool", "--env", f"tasks={path}"]
+    done = _command(*words, stdout=subprocess.PIPE, env=env)
+    assert done.returncode == 0 and "\\ud800 How many?" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", ["play", "render"])
+def test_a_negative_seed_is_one_line(command, capsys):
+    assert main([command, "gsm8k_tool", "--seed", "-1"]) == 2
+    assert capsys.readouterr().err.startswith("error: Seed must be")
