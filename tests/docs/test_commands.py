@@ -42,7 +42,7 @@ REASONS = {
     "needs another stack": "make test-bridges runs it",
     "needs a sentence encoder": "tests/retrieval run one where it is installed",
     "needs verl": "make test-verl runs it",
-    "runs for minutes": "tests/local and benchmarks run smaller ones of the kind",
+    "runs for minutes": "tests/train run smaller ones of the kind",
     "for a terminal": "a person types",
     "builds the project": "tests/packaging and the CI run it",
 }
