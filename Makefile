@@ -36,8 +36,8 @@ $(VENV)/.alfworld: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) -e ".[alfworld]"
 	touch $@
 
-train: $(VENV)/.train ## train the recipe RECIPE (gsm8k_tool) with the local back end; ARGS are passed on
-	$(BIN)/agentr1 train recipe=$(RECIPE) $(ARGS)
+train: $(VENV)/.train ## train RECIPE (gsm8k_tool) with the local back end, or go on with it; ARGS are passed on
+	$(BIN)/agentr1 train recipe=$(RECIPE) --resume $(ARGS)
 
 test: lint typecheck test-main test-verl-fast test-bridges ## all tests, the linter and the type checker
 
