@@ -36,9 +36,11 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(target)  # a full disk does not say which file it cut
         raise
 
 

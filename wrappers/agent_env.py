@@ -65,14 +65,17 @@ def make_context(spec: str | Mapping[str, Any] | ContextRule | None) -> ContextR
         if value and not arguments:
             raise ValueError(f"context {spec!r}: expected name or name:number")
         keywords: dict[str, Any] = {}
-    else:
+    elif isinstance(spec, Mapping):
         keywords, arguments = dict(spec), []
         name = keywords.pop("name", None)
+    else:
+        raise ValueError(f"a context is a name or an object with 'name', got {spec!r}")
+    if not isinstance(name, str) or name not in CONTEXTS:
+        raise ValueError(f"unknown context {name!r}: one of {sorted(CONTEXTS)}")
     try:
-        rule = CONTEXTS[name]
-    except KeyError:
-        raise ValueError(f"unknown context {name!r}: one of {sorted(CONTEXTS)}") from None
-    return rule(*arguments, **keywords)
+        return CONTEXTS[name](*arguments, **keywords)
+    except TypeError as error:  # an argument that the rule does not have or cannot use
+        raise ValueError(f"context {spec!r}: {error}") from None
 
 
 def translate_agent_r1(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +123,18 @@ def read_spec(spec: Mapping[str, Any] | str) -> dict[str, Any]:
         raise ValueError(f"unknown keys {unknown} in an environment's spec: {sorted(KEYS)} exist")
     if not isinstance(spec.get("env_id"), str):
         raise ValueError(f"an environment's spec needs an 'env_id', got {spec.get('env_id')!r}")
+    for key, kind, words in _FORMS:
+        if spec.get(key) is not None and not isinstance(spec[key], kind):
+            raise ValueError(f"{key!r} in an environment's spec is {words}, got {spec[key]!r}")
     return dict(spec)
+
+
+_FORMS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+    ("kwargs", Mapping, "an object"),
+    ("options", Mapping, "an object"),
+    ("wrappers", (list, tuple), "a list"),
+    ("augment", (list, tuple), "a list"),
+)
 
 
 def make_agent_env(spec: Mapping[str, Any] | str) -> ChatPrompt:
@@ -144,12 +158,7 @@ def make_agent_env(spec: Mapping[str, Any] | str) -> ChatPrompt:
         kwargs["tool_format"] = spec["tool_format"]
     env = gym.make(spec["env_id"], **kwargs)
     for item in spec.get("wrappers") or []:
-        keywords = {"name": item} if isinstance(item, str) else dict(item)
-        name = keywords.pop("name")
-        wrapper = WRAPPERS.get(name) or (load(name) if ":" in name else None)
-        if wrapper is None:
-            raise ValueError(f"unknown wrapper {name!r}: {sorted(WRAPPERS)} or 'module:Class'")
-        env = wrapper(env, **keywords)
+        env = _wrap(env, item)
     return ChatPrompt(
         env,
         context=make_context(spec.get("context")),
@@ -158,6 +167,26 @@ def make_agent_env(spec: Mapping[str, Any] | str) -> ChatPrompt:
         tool_prompt=bool(spec.get("tool_prompt", False)),
         system_prompt=spec.get("system_prompt"),
     )
+
+
+def _wrap(env: gym.Env[Any, Any], item: Any) -> gym.Env[Any, Any]:
+    """`env` in the wrapper that a spec names; nothing but a wrapper is called."""
+    keywords = dict(item) if isinstance(item, Mapping) else {"name": item}
+    name = keywords.pop("name", None)
+    wrapper: Any = None
+    if isinstance(name, str):
+        wrapper = WRAPPERS.get(name)
+        if wrapper is None and ":" in name:
+            try:
+                wrapper = load(name)
+            except (ImportError, AttributeError, ValueError) as error:
+                raise ValueError(f"wrapper {name!r}: {error}") from None
+    # A spec is data, often a row of a file: "os:system" is a callable too.
+    if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
+        raise ValueError(
+            f"unknown wrapper {name!r}: {sorted(WRAPPERS)} or 'module:Class' of a gymnasium.Wrapper"
+        )
+    return wrapper(env, **keywords)
 
 
 def reset_options(spec: Mapping[str, Any] | str) -> dict[str, Any]:

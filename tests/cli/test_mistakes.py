@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from agentr1_envs.errors import TaskDataError
-from agentr1_envs.task_files import iter_rows, save_rows
+from agentr1_envs.task_files import atomic_write, iter_rows, save_rows
 from agentr1_envs.transitions import read_transitions
 from agentr1_train.cli.main import main
 
@@ -150,3 +151,10 @@ def test_half_a_surrogate_pair_breaks_neither_files_nor_terminals(tmp_path):
 def test_a_negative_seed_is_one_line(command, capsys):
     assert main([command, "gsm8k_tool", "--seed", "-1"]) == 2
     assert capsys.readouterr().err.startswith("error: Seed must be")
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
+    target = tmp_path / "x.json"
+    with pytest.raises(OSError, match="No space left on device: .*x.json"), atomic_write(target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert not list(tmp_path.iterdir())

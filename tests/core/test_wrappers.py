@@ -175,3 +175,26 @@ def test_admissible_actions_are_added_to_the_last_message() -> None:
     later, *_ = env.step(call("add", a=1))
     assert later[-1]["content"].startswith("3\n\nAdmissible")
     assert "Admissible" not in later[1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"wrappers": ["os:system"]}, "gymnasium.Wrapper"),
+        ({"wrappers": ["subprocess:Popen"]}, "gymnasium.Wrapper"),
+        ({"wrappers": ["nosuch_module:Thing"]}, "nosuch_module"),
+        ({"wrappers": [5]}, "unknown wrapper 5"),
+        ({"wrappers": 5}, "'wrappers'.*a list, got 5"),
+        ({"kwargs": 5}, "'kwargs'.*an object, got 5"),
+        ({"options": 5}, "'options'.*an object, got 5"),
+        ({"augment": 5}, "'augment'.*a list, got 5"),
+        ({"context": 5}, "a context is a name"),
+        ({"context": {"name": ["window"]}}, "unknown context"),
+        ({"context": {"name": "window", "k": "x"}}, "context .*'x'"),
+        ({"context": {"name": "window", "n": 3}}, "unexpected keyword argument 'n'"),
+        ({"context": "append:3"}, "context 'append:3'"),
+    ],
+)
+def test_a_wrong_spec_is_named_and_calls_nothing(part, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_agent_env({"env_id": "AgentR1/GSM8KTool-v0", **part})
