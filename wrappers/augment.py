@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from agentr1_wrappers.context import ContextInput
+
+from agentr1_envs.tags import between
 
 
 def admissible_actions(context: ContextInput) -> str:
@@ -14,8 +15,6 @@ def admissible_actions(context: ContextInput) -> str:
     return "Admissible actions:\n" + "\n".join(actions) if actions else ""
 
 
-_NOTE = re.compile(r"<note>(.*?)</note>", re.DOTALL)
-_PAD = re.compile(r"<scratchpad>(.*?)</scratchpad>", re.DOTALL)
 MAX_CHARS = 2000
 
 
@@ -26,7 +25,7 @@ def notes(context: ContextInput) -> str:
     """
     found: list[str] = []
     for turn in context.turns:
-        for text in _NOTE.findall(turn.action):
+        for text in between(turn.action, "note"):
             text = " ".join(text.split())
             if text and text not in found:
                 found.append(text)
@@ -43,7 +42,7 @@ def notes(context: ContextInput) -> str:
 def scratchpad(context: ContextInput) -> str:
     """The last ``<scratchpad>..</scratchpad>`` that the model wrote; a new one replaces it."""
     for turn in reversed(context.turns):
-        found = _PAD.findall(turn.action)
+        found = between(turn.action, "scratchpad")
         if found:
             text = found[-1].strip()[:MAX_CHARS]
             return f"Your scratchpad:\n{text}" if text else ""

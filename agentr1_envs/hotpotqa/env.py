@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
 from agentr1_envs.hotpotqa.tasks import check_levels, check_task, embedded_tasks, is_embedded
 from agentr1_envs.hotpotqa.tools import bound, lookup_tool, search_tool
 from agentr1_envs.retrieval import Passage, QueryError
+from agentr1_envs.tags import between
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
@@ -19,7 +19,6 @@ from agentr1_envs.tools import Tool, ToolError, cut_words
 
 REWARD_MODES = ("em", "f1", "em_format")
 MAX_QUERY_CHARS = 2000
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _NOTHING = AnswerScore(False, 0.0, 0.0, 0.0)
 _FORMAT_SHARE = 0.1
 _PROMPTS = {
@@ -236,7 +235,7 @@ class HotpotQAEnv(ToolEnv):
         return outcome
 
     def _on_answer(self, text: str) -> StepOutcome:
-        answers = _ANSWER.findall(text)
+        answers = between(text, "answer")
         if not answers:
             what = (
                 "<answer> is not closed by </answer>"
