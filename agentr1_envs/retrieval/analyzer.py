@@ -115,31 +115,41 @@ class TermEncoder:
             numbers.extend(map(self._words.__getitem__, find_words(text)))
 
     def encode(self, texts: list[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Term numbers of many texts.
+        """Term numbers of many texts, as bags of words.
 
         Returns:
-            (numbers, counts): the numbers of all words, -1 for words that are not indexed; and
-            how many each text has. The words of a text stand together; the texts in order.
+            (numbers, places): the number of each word, -1 for words that are not indexed, and the
+            place in `texts` of the text that has it; in no particular order.
         """
-        plain = [text if text.isascii() else _BREAKS.sub(" ", text) for text in texts]
-        ascii_ = np.array([text.isascii() for text in plain], np.bool_)
-        fast = self._table.encode([text for text in plain if text.isascii()])
-        if fast is None:
-            fast, ascii_ = (np.empty(0, np.int64), np.empty(0, np.int64)), ascii_ & False
-        counts = np.zeros(len(texts), np.int64)
-        counts[ascii_] = fast[1]
+        parted = [(text, "") if text.isascii() else _part(text) for text in texts]
+        found = self._table.encode([plain for plain, _ in parted])
+        if found is None:  # a word that has to be cut
+            numbers, counts = np.empty(0, np.int64), np.zeros(len(texts), np.int64)
+            parted = [("", text) for text in texts]
+        else:
+            numbers, counts = found
         rest: list[int] = []
-        for i in np.flatnonzero(~ascii_).tolist():
-            size = len(rest)
-            self.extend(rest, plain[i])
-            counts[i] = len(rest) - size
-        if not rest:
-            return fast[0], counts
-        numbers = np.empty(int(counts.sum()), np.int64)
-        from_fast = np.repeat(ascii_, counts)
-        numbers[from_fast] = fast[0]
-        numbers[~from_fast] = rest
-        return numbers, counts
+        rest_counts = np.zeros(len(texts), np.int64)
+        for i, (_, odd) in enumerate(parted):
+            if odd:
+                size = len(rest)
+                self.extend(rest, odd)
+                rest_counts[i] = len(rest) - size
+        places = np.arange(len(texts))
+        return (
+            np.concatenate([numbers, np.array(rest, np.int64)]),
+            np.concatenate([np.repeat(places, counts), np.repeat(places, rest_counts)]),
+        )
+
+
+def _part(text: str) -> tuple[str, str]:
+    """The words of a text in ASCII, and the others; no word holds a space."""
+    text = _BREAKS.sub(" ", text)
+    if text.isascii():
+        return text, ""
+    words = text.split(" ")
+    odd = [word for word in words if not word.isascii()]
+    return " ".join([word for word in words if word.isascii()]), " ".join(odd)
 
 
 def analyze(text: str) -> list[str]:

@@ -84,9 +84,9 @@ def make_segment(texts: Iterable[str], encoder: TermEncoder | None = None) -> Se
     """Analyse texts and invert them. An encoder kept between calls saves repeated stemming."""
     encoder = encoder or TermEncoder()
     encoder.forget_if_large()
-    tokens, sizes = encoder.encode(list(texts))
-    count = len(sizes)
-    docs = np.repeat(np.arange(count, dtype=np.int64), sizes)
+    listed = list(texts)
+    count = len(listed)
+    tokens, docs = encoder.encode(listed)
     kept = tokens >= 0
     tokens, docs = tokens[kept], docs[kept]
     lengths = np.bincount(docs, minlength=count).astype(np.uint32)
