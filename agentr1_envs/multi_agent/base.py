@@ -37,6 +37,8 @@ class TextParallelEnv(ParallelEnv[str, str, str]):
     #: For an agent its scripted players by name, ``"module:Class"`` each, made of ``env.env``.
     scripts: ClassVar[dict[str, dict[str, str]]] = {}
 
+    #: The task's own environment, which the agents play together.
+    env: Any
     possible_agents: list[str]
     agents: list[str]
     render_mode: str | None = None
@@ -53,6 +55,11 @@ class TextParallelEnv(ParallelEnv[str, str, str]):
         self._transcript: list[str] = []
         self._observation_spaces = {agent: UnicodeText(self.max_chars) for agent in agents}
         self._action_spaces = {agent: UnicodeText(1_000_000) for agent in agents}
+
+    @property
+    def tasks(self) -> Any:
+        """The panel of tasks of the environment that is played; None where it has none."""
+        return getattr(self.env.unwrapped, "tasks", None)
 
     # --- what an environment defines -------------------------------------------------------------
 
