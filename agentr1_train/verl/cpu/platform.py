@@ -124,6 +124,7 @@ def install(after_import: Callable[[str, Callable[[ModuleType], None]], None]) -
     torch.distributed.init_process_group = init_process_group
     after_import("verl.workers.rollout.replica", _register_replica)
     after_import("verl.workers.rollout.base", _register_adapter)
+    after_import("verl.workers.engine.fsdp.transformer_impl", _keep_in_place)
 
 
 def _register_replica(module: Any) -> None:
@@ -137,3 +138,10 @@ def _register_replica(module: Any) -> None:
 
 def _register_adapter(module: Any) -> None:
     module._ROLLOUT_REGISTRY["hf_cpu", "async"] = "agentr1_train.verl.cpu.rollout.ServerAdapter"
+
+
+def _keep_in_place(module: Any) -> None:
+    """A reference model is offloaded to pinned memory, which only a GPU's driver can give."""
+    from torch.distributed.fsdp import OffloadPolicy
+
+    module.CPUOffloadPolicy = lambda pin_memory=True: OffloadPolicy()
