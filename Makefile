@@ -54,7 +54,7 @@ test-bridges: $(addprefix test-bridge-,$(BRIDGES)) ## the bridges, against the r
 	echo "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		> "$$(.venv-bridges/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/_base.pth"
 	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
 test-bridge-%: .venv-bridges/%/.done
