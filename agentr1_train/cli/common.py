@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import difflib
 import json
@@ -20,6 +21,18 @@ from agentr1_envs.registration import ENVS
 
 class UsageError(Exception):
     """The command line asks for something that does not exist; shown in one line, exit code 2."""
+
+
+def add_env_option(parser: argparse.ArgumentParser, flag: str = "--env") -> None:
+    """The option for arguments of the environment; read with `parse_pairs(args.env_kwargs)`."""
+    parser.add_argument(
+        flag,
+        dest="env_kwargs",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an argument of the environment; may be repeated",
+    )
 
 
 def find_env_id(name: str) -> str:

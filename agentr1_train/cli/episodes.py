@@ -17,6 +17,7 @@ from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, write_transitions
 from agentr1_train.cli.common import (
     UsageError,
+    add_env_option,
     check_output,
     find_env_id,
     make_env,
@@ -59,14 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, episodes: int) -> None:
 
 def env_option(parser: argparse.ArgumentParser, flag: str) -> None:
     """``--env key=value``, under the name that is free in the command."""
-    parser.add_argument(
-        flag,
-        dest="env_kwargs",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the environment; may be repeated",
-    )
+    add_env_option(parser, flag)
 
 
 def set_up(args: argparse.Namespace, name: str, **kwargs: Any) -> tuple[EnvLoop, dict[str, Any]]:

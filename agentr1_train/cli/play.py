@@ -9,6 +9,7 @@ from typing import Any
 from agentr1_envs.registration import ENVS, load
 from agentr1_train.cli.common import (
     UsageError,
+    add_env_option,
     find_env_id,
     make_env,
     parse_pairs,
@@ -30,14 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("env", help="an id, or a short name such as gsm8k_tool")
     parser.add_argument("--seed", type=int, default=None, help="seed of the first task")
     parser.add_argument("--task-id", help="play this task")
-    parser.add_argument(
-        "--env",
-        dest="env_kwargs",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the environment; may be repeated",
-    )
+    add_env_option(parser)
 
 
 def main(args: argparse.Namespace) -> int:

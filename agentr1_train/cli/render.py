@@ -11,6 +11,7 @@ from agentr1_envs.errors import TaskDataError
 from agentr1_envs.registration import ENVS, load
 from agentr1_train.cli.common import (
     UsageError,
+    add_env_option,
     drawing_form,
     find_env_id,
     make_env,
@@ -31,14 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help="write here: .txt, .svg or .html (default: print)"
     )
-    parser.add_argument(
-        "--env",
-        dest="env_kwargs",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the environment; may be repeated",
-    )
+    add_env_option(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agentr1_train.cli.common import UsageError, find_env_id, make_env, parse_pairs
+from agentr1_train.cli.common import UsageError, add_env_option, find_env_id, make_env, parse_pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,14 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port (8000)")
     parser.add_argument("--max-sessions", type=int, default=64, help="most sessions at once (64)")
-    parser.add_argument(
-        "--env",
-        dest="env_kwargs",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the environment; may be repeated",
-    )
+    add_env_option(parser)
 
 
 def main(args: argparse.Namespace) -> int:
