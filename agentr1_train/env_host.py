@@ -205,6 +205,7 @@ class _Worker:
             self.connection.send((number, slot, name, args))
         except (OSError, ValueError) as error:
             self.waiting.pop(number, None)
+            self.alive = False  # known before its listener reports it: the next reset starts anew
             future.set_exception(WorkerLost(f"worker process is gone: {error}"))
         if len(self.waiting) == 1:
             self._watch()

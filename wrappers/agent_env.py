@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -124,16 +124,18 @@ def read_spec(spec: Mapping[str, Any] | str) -> dict[str, Any]:
     if not isinstance(spec.get("env_id"), str):
         raise ValueError(f"an environment's spec needs an 'env_id', got {spec.get('env_id')!r}")
     for key, kind, words in _FORMS:
-        if spec.get(key) is not None and not isinstance(spec[key], kind):
-            raise ValueError(f"{key!r} in an environment's spec is {words}, got {spec[key]!r}")
+        value = spec.get(key)
+        if value is not None and (isinstance(value, str) or not isinstance(value, kind)):
+            raise ValueError(f"{key!r} in an environment's spec is {words}, got {value!r}")
     return dict(spec)
 
 
-_FORMS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+# A configuration's own containers count too, hence the abstract types.
+_FORMS: tuple[tuple[str, type, str], ...] = (
     ("kwargs", Mapping, "an object"),
     ("options", Mapping, "an object"),
-    ("wrappers", (list, tuple), "a list"),
-    ("augment", (list, tuple), "a list"),
+    ("wrappers", Sequence, "a list"),
+    ("augment", Sequence, "a list"),
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 from agentr1_wrappers import ChatPrompt
 
 from agentr1_envs.errors import EnvironmentFault
+from agentr1_train.env_host import host_env
 from agentr1_train.groups import group_jobs, has_signal, sample_groups
 from agentr1_train.policies.base import Generation, Policy, PolicyFault
 from agentr1_train.rollout import (
@@ -105,6 +106,29 @@ def test_processes_contain_engines_that_hang_or_die(how, workers):
     )
     episodes = run(loop, jobs(3))
     check_half_failed(episodes, "took over" if how == "hang" else "worker process ended")
+
+
+def test_an_episode_after_a_worker_died_unnoticed_gets_a_new_process():
+    """The request finds the pipe broken before the listener has reported the end."""
+
+    async def go():
+        pool = host_env("process", NoOpEnv, 15, 1)
+        host = pool.new()
+        await host.reset(0, None)
+        process = host._worker.process
+        process.kill()
+        # No await in between: the event loop does not yet know.
+        process.join()
+        try:
+            with pytest.raises(EnvironmentFault, match="worker process"):
+                await host.reset(0, None)
+            observation, _, _ = await host.reset(0, None)
+            assert host._worker.process.is_alive()
+            return observation
+        finally:
+            pool.close()
+
+    assert asyncio.run(go()) is not None
 
 
 def test_a_policy_that_fails_makes_the_episode_invalid():
