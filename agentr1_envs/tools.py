@@ -75,7 +75,6 @@ class Tool:
             f"{self.name}_arguments", __config__=ConfigDict(extra="forbid"), **fields
         )
         self._validate = self._model.__pydantic_validator__.validate_python
-        self._fields = tuple(fields)
         parameters = _plain_schema(self._model.model_json_schema())
         self._schema = {
             "type": "function",
@@ -120,8 +119,7 @@ class Tool:
             ) from None
         except RecursionError:
             raise ToolError(f"{self.name}: the arguments nest too deep.", "arguments") from None
-        values = model.__dict__
-        return {name: values[name] for name in self._fields}
+        return model.__dict__  # the fields alone, in their order; nobody else holds the model
 
     @property
     def signature(self) -> str:

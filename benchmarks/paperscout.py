@@ -34,14 +34,14 @@ from agentr1_envs.paperscout.selector import LexicalSelector
 from agentr1_envs.tool_formats import ToolCall
 
 ROUNDS = 8
-CLOCKS = 18  # readings of the clock in a step of five calls that are not the environment's own
 
 
 class Timed:
-    """Passes calls on and counts the seconds spent in some of them."""
+    """Passes calls on; counts some of them and the seconds spent inside."""
 
     def __init__(self, inner: Any, methods: tuple[str, ...]) -> None:
-        self._inner, self.seconds = inner, 0.0
+        self._inner = inner
+        self.clear()
         for name in methods:
             setattr(self, name, self._timed(getattr(inner, name)))
 
@@ -55,9 +55,30 @@ class Timed:
             start = clock()
             result = method(*args)
             self.seconds += clock() - start
+            self.calls += 1
             return result
 
         return timed
+
+    def clear(self) -> None:
+        self.seconds, self.calls = 0.0, 0
+
+
+def cost_of_timing() -> float:
+    """Seconds that timing one call adds outside of what it counts as inside."""
+
+    class Nothing:
+        def method(self, *args: Any) -> None:
+            pass
+
+    best = float("inf")
+    for _ in range(200):
+        timed = Timed(Nothing(), ("method",))
+        start = time.process_time()
+        for _ in range(100):
+            timed.method(None, None, None)
+        best = min(best, (time.process_time() - start - timed.seconds) / 100)
+    return best
 
 
 def rate(calls: Sequence[Callable[[], Any]], repeats: int = 3) -> float:
@@ -103,29 +124,31 @@ def speed(size: int) -> dict[str, float]:
         "expand calls/s (first time)": rate(expansions, 1),
         "expand calls/s": rate(expansions),
     }
-    figures.update(own_share(size, rows))
+    figures.update(own_share(size, rows, calls=5))
+    figures.update(own_share(size, rows, calls=1))
     figures.update(many(size))
     return figures
 
 
-def replies(env: PaperScoutEnv, row: dict[str, Any]) -> Iterator[str]:
-    """Five replies of five calls: searches, then expansions of what was found."""
+def replies(env: PaperScoutEnv, row: dict[str, Any], calls: int) -> Iterator[str]:
+    """Five replies of some calls each: searches, then expansions of what was found."""
     words = content_words(row["question"]).split()
-    queries = [row["question"], *(" ".join(words[i:]) for i in range(1, 5))]
+    queries = [row["question"], *(" ".join(words[i:]) for i in range(1, calls))]
     yield env.render_calls([ToolCall("search", {"query": q}) for q in dict.fromkeys(queries)])
     for _ in range(4):
-        best = env.pool.best(expanded=False, count=5)
+        best = env.pool.best(expanded=False, count=calls)
         yield env.render_calls([ToolCall("expand", {"arxiv_id": e.paper.id}) for e in best])
 
 
-def own_share(size: int, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Milliseconds a step: in all, and without the library and the selector."""
+def own_share(size: int, rows: list[dict[str, Any]], calls: int) -> dict[str, float]:
+    """Milliseconds a step of `calls` calls: in all, and without the library and the selector."""
     env = PaperScoutEnv(split="test", library_options={"size": size})
     env.reset()
     library = Timed(env.library, ("search", "references"))
     selector = Timed(env.selector, ("score",))
     env._library, env._selector = library, selector  # type: ignore[assignment]
     clock = min(timeit.repeat(time.process_time, number=1000, repeat=20)) / 1000
+    timing = cost_of_timing()
     # Each step at its best of some rounds: the code's own cost, whatever else the machine does.
     best: dict[tuple[int, int], tuple[float, ...]] = {}
     reset = [float("inf")] * len(rows)
@@ -134,23 +157,26 @@ def own_share(size: int, rows: list[dict[str, Any]]) -> dict[str, float]:
             start = time.process_time()
             env.reset(options={"task": row})
             reset[i] = min(reset[i], time.process_time() - start)
-            for step, reply in enumerate(replies(env, row)):
-                library.seconds = selector.seconds = 0.0
+            for step, reply in enumerate(replies(env, row, calls)):
+                library.clear()
+                selector.clear()
                 start = time.process_time()
                 _, _, terminated, truncated, _ = env.step(reply)
                 spent = time.process_time() - start
-                own = spent - library.seconds - selector.seconds - CLOCKS * clock
+                own = spent - library.seconds - selector.seconds - clock
+                own -= timing * (library.calls + selector.calls)
                 figures = (own, spent, library.seconds, selector.seconds)
                 best[i, step] = min(best.get((i, step), figures), figures)
                 if terminated or truncated:
                     break
     columns = zip(*best.values(), strict=True)
     own, spent, searched, judged = (float(np.mean(column)) * 1e3 for column in columns)
+    name = f"step of {calls} call{'s'[: calls - 1]}"
     return {
-        "step of 5 calls, ms": spent,
-        "of it the library, ms": searched,
-        "of it the selector, ms": judged,
-        "own share, ms a step of 5 calls": own,
+        f"{name}, ms": spent,
+        f"{name}: the library, ms": searched,
+        f"{name}: the selector, ms": judged,
+        f"{name}: the environment's own share, ms": own,
         "reset, ms": float(np.mean(reset)) * 1e3,
     }
 

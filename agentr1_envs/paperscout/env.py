@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from agentr1_envs.errors import TaskDataError
@@ -22,6 +23,8 @@ from agentr1_envs.tool_formats import ToolCall
 from agentr1_envs.tools import Tool, ToolError
 
 MAX_QUERY_CHARS = 1000
+
+_score = itemgetter(1)  # of a paper with its score
 
 _PROMPT = """You search the scientific literature. For a query you build a pool of the papers that \
 answer it, with two tools:
@@ -258,10 +261,15 @@ class PaperScoutEnv(ToolEnv):
         self._gold = frozenset(base_id(name) for name in task.get("gold", ()))
         self._cutoff: int | None = task.get("cutoff")
         self._question: str = task["question"]
+        self._opening = f"Query: {self._question}"
+        if (date := self._cutoff) is not None:
+            day = f"{date // 10000:04d}-{date // 100 % 100:02d}-{date % 100:02d}"
+            self._opening += f"\nOnly papers from before {day} are found."
         self._pool = Pool(self.shown, self.abstract_words)
         self._pending: list[CallRecord] = []
         self._counts = {"search": 0, "expand": 0, "repeats": 0}
-        self._hits = self._selected = self._seen_gold = 0
+        self._hits = self._selected = 0
+        self._unseen_gold = set(self._gold)
         self.library  # noqa: B018 - a library that cannot be opened is a fault of reset
         self._notes = []
         return self._pool.text(self.head())
@@ -278,13 +286,7 @@ class PaperScoutEnv(ToolEnv):
 
     def head(self) -> str:
         """The first lines of an observation: query, date, steps left."""
-        date = self._cutoff
-        lines = [f"Query: {self._question}"]
-        if date is not None:
-            day = f"{date // 10000:04d}-{date // 100 % 100:02d}-{date % 100:02d}"
-            lines.append(f"Only papers from before {day} are found.")
-        lines.append(f"Steps left: {self.max_steps - self._step_index}")
-        return "\n".join(lines)
+        return f"{self._opening}\nSteps left: {self.max_steps - self._step_index}"
 
     def _make_tools(self) -> list[Tool]:
         # Building a schema costs milliseconds; the functions are all that differs between objects.
@@ -313,17 +315,16 @@ class PaperScoutEnv(ToolEnv):
     def _expand(self, arxiv_id: str) -> str:
         record = self._begin("expand", arxiv_id[:64])
         name = base_id(arxiv_id)
-        entry = self._pool.entries.get(name)
-        if entry is None:
+        if name not in self._pool:
             raise self._refuse(
                 record, "unknown_paper", f"expand: {name[:64]!r} is not in the pool."
             )
         record.argument = name
-        if entry.expanded:
+        if self._pool.is_expanded(name):
             self._counts["repeats"] += 1
             raise self._refuse(record, "expanded_twice", f"expand: {name} was expanded before.")
         papers = self.library.references(name, self.max_references, self._cutoff)
-        self._pool.mark_expanded(entry)
+        self._pool.mark_expanded(name)
         return self._finish(record, papers)
 
     def _begin(self, kind: str, argument: str) -> CallRecord:
@@ -339,17 +340,13 @@ class PaperScoutEnv(ToolEnv):
     def _finish(self, record: CallRecord, papers: Any) -> str:
         pool, rule = self._pool, self.reward_rule
         record.found = len(papers)
-        unseen = {paper.id for paper in papers} - pool.seen
-        if unseen:
-            pool.seen |= unseen
-            self._seen_gold += len(unseen & self._gold)
-        # By identifier: a live service may list a paper twice.
-        fresh = {paper.id: paper for paper in papers if paper.id not in pool.entries}
+        fresh = pool.unknown(papers)
         if fresh:
+            self._unseen_gold.difference_update(fresh)
             new = list(fresh.values())
             scores = self.selector.score(self._question, new, self._gold)
             kept = [pair for pair in zip(new, scores, strict=True) if pair[1] >= rule.keep]
-            kept.sort(key=_by_score)
+            kept.sort(key=_score, reverse=True)
             record.new = kept
             pool.add(kept)
             for paper, score in kept:
@@ -357,7 +354,7 @@ class PaperScoutEnv(ToolEnv):
                     break
                 self._selected += 1
                 self._hits += paper.id in self._gold
-        record.reward = rule.call(record.kind, [score for _, score in record.new])
+        record.reward = rule.gain(record.kind, [score for _, score in record.new[: rule.top]])
         return f"{len(record.new)} new papers"
 
     def _on_calls(self, calls: list[dict[str, Any]], outcome: StepOutcome) -> None:
@@ -406,27 +403,23 @@ class PaperScoutEnv(ToolEnv):
         return self._pool.state_key()
 
     def _metrics(self) -> dict[str, float]:
-        scores = self.scores()
+        scores, gold = self.scores(), len(self._gold)
         return {
             "recall": scores.recall,
             "precision": scores.precision,
             "f1": scores.f1,
-            "crawler_recall": self._seen_gold / len(self._gold) if self._gold else 0.0,
+            "crawler_recall": (gold - len(self._unseen_gold)) / gold if gold else 0.0,
             "calls": self._counts["search"] + self._counts["expand"],
             "searches": self._counts["search"],
             "expansions": self._counts["expand"],
             "repeats": self._counts["repeats"],
-            "pool": len(self._pool.entries),
+            "pool": len(self._pool),
         }
 
     def _info(self) -> dict[str, Any]:
         info = super()._info()
         info["selector"] = self.selector_name
         return info
-
-
-def _by_score(pair: tuple[Paper, float]) -> float:
-    return -pair[1]
 
 
 @lru_cache(maxsize=64)

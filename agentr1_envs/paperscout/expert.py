@@ -62,7 +62,7 @@ class Expert(_Scripted):
         """The next reply."""
         env = self._env
         task, pool = env.task, env.pool
-        missing = {name for name in env.gold if name not in pool.entries}
+        missing = {name for name in env.gold if name not in pool}
         leads = [entry.paper for entry in pool.best(expanded=False)]
         chosen: list[tuple[str, str]] = []
         room = env.max_calls

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 _PREFIX = re.compile(
@@ -77,9 +76,11 @@ def cut_words(text: str, limit: int) -> str:
     return " ".join(words[:limit]) + " ..."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Paper:
     """One paper of a library. Compared by identity: a library hands out one object a paper.
+
+    Slots, since a step looks at some forty papers and most of what that costs is memory.
 
     Args:
         id: identifier without a version (`base_id`).
@@ -96,10 +97,7 @@ class Paper:
     authors: tuple[str, ...] = ()
     date: int = 0
     row: int = -1
-
-    @cached_property
-    def _short(self) -> dict[int, str]:
-        return {}
+    _short: dict[int, str] = field(default_factory=dict, init=False, repr=False)
 
     def shortened(self, words: int = ABSTRACT_WORDS) -> str:
         """The abstract on one line, cut to a number of words; kept, as it is shown many times."""

@@ -178,7 +178,7 @@ class PaperScoutParallelEnv(TextParallelEnv):
     def _mark_followed(self) -> None:
         # Only now: a paper can be found and expanded in one reply, before it is judged.
         for name in self._followed:
-            self._view.mark_expanded(self._view.entries[name])
+            self._view.mark_expanded(name)
         self._followed = []
 
     def _named(self, reply: str, candidates: set[str]) -> set[str]:

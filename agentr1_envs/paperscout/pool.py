@@ -12,16 +12,18 @@ _QUERY_SHOWN = 200
 
 @dataclass(slots=True)
 class Entry:
-    """A paper in the pool with the selector's figure in [0, 1].
-
-    `text` is how the observation shows it; made when it is first shown.
-    """
+    """A paper in the pool with the selector's figure in [0, 1]; `number` counts from the first."""
 
     paper: Paper
     score: float
     number: int
     expanded: bool = False
-    text: str = ""
+
+
+# What the pool keeps of a paper: minus its score, its number, itself. Such keys sort by the best
+# score, and among equals by what was found first; `Entry` objects are made only where one is asked
+# for, since a step adds some thirty papers and few are ever looked at.
+_Key = tuple[float, int, Paper]
 
 
 @dataclass(slots=True)
@@ -57,35 +59,56 @@ class Pool:
 
     def __init__(self, shown: int = 10, words: int = ABSTRACT_WORDS) -> None:
         self.shown, self.words = shown, words
-        self.entries: dict[str, Entry] = {}
-        self.seen: set[str] = set()
+        self._keys: dict[str, _Key] = {}
         self.queries: set[str] = set()
         self.records: list[CallRecord] = []
-        self._open: list[tuple[float, int]] = []
-        self._expanded: list[tuple[float, int]] = []
-        self._by_number: list[Entry] = []
+        self._open: list[_Key] = []
+        self._expanded: list[_Key] = []
+        self._expanded_ids: set[str] = set()
+        self._texts: dict[int, str] = {}
         self._lines: list[str] = []
         self._sorted = True
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, identifier: str) -> bool:
+        return identifier in self._keys
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The papers by identifier, in the order they were found."""
+        return {name: self._entry(key) for name, key in self._keys.items()}
+
+    def unknown(self, papers: Iterable[Paper]) -> dict[str, Paper]:
+        """Those that are not in the pool, by identifier: a live service may list one twice."""
+        keys = self._keys
+        return {paper.id: paper for paper in papers if paper.id not in keys}
+
     def add(self, new: Iterable[tuple[Paper, float]]) -> None:
         """Adds papers that are not in the pool yet."""
-        number = len(self._by_number)
+        number = len(self._keys)
         for paper, score in new:
-            entry = Entry(paper, score, number)
-            self.entries[paper.id] = entry
-            self._by_number.append(entry)
-            # Best score first; among equals the one found first.
-            self._open.append((-score, number))
+            key = self._keys[paper.id] = (-score, number, paper)
+            self._open.append(key)
             number += 1
         self._sorted = False
 
-    def mark_expanded(self, entry: Entry) -> None:
+    def mark_expanded(self, identifier: str) -> None:
         """Moves a paper to the list of those whose citations were followed."""
-        entry.expanded = True
-        key = (-entry.score, entry.number)
+        key = self._keys[identifier]
         self._open.remove(key)
         self._expanded.append(key)
+        self._expanded_ids.add(identifier)
         self._sorted = False
+
+    def is_expanded(self, identifier: str) -> bool:
+        """Whether the citations of this paper were followed."""
+        return identifier in self._expanded_ids
+
+    def _entry(self, key: _Key) -> Entry:
+        negative, number, paper = key
+        return Entry(paper, -negative, number, paper.id in self._expanded_ids)
 
     def _sort(self) -> None:
         if not self._sorted:
@@ -97,11 +120,11 @@ class Pool:
         """The best papers of one of the two lists (``count`` None: all of them)."""
         self._sort()
         keys = self._expanded if expanded else self._open
-        return [self._by_number[number] for _, number in keys[:count]]
+        return [self._entry(key) for key in keys[:count]]
 
     def ranked(self) -> list[Entry]:
         """All papers, best first."""
-        return sorted(self._by_number, key=lambda entry: (-entry.score, entry.number))
+        return [self._entry(key) for key in sorted(self._keys.values())]
 
     def record(self, record: CallRecord) -> None:
         """Keeps a call and the line of the history that tells of it."""
@@ -114,8 +137,8 @@ class Pool:
         The pool is a function of the calls that filled it, so these stand for it; its size tells
         apart what a live service answered differently.
         """
-        expanded = sorted(self._by_number[number].paper.id for _, number in self._expanded)
-        return "\n".join((str(len(self.entries)), *expanded, "", *sorted(self.queries)))
+        expanded, queries = sorted(self._expanded_ids), sorted(self.queries)
+        return "\n".join((str(len(self._keys)), *expanded, "", *queries))
 
     def text(self, head: str, notes: Iterable[str] = ()) -> str:
         """The observation: the query, both lists, the history, and what went wrong last."""
@@ -131,7 +154,8 @@ class Pool:
                 continue
             some = f"best {self.shown} of {count}" if count > self.shown else str(count)
             parts.append(f"{title} ({some}):")
-            entries = [self._entry_text(number) for _, number in keys[: self.shown]]
+            texts = self._texts
+            entries = [texts.get(key[1]) or self._show(key) for key in keys[: self.shown]]
             # Titles alone need no empty lines between them.
             parts.extend(entries if self.words else ["\n".join(entries)])
         if self._lines:
@@ -141,14 +165,14 @@ class Pool:
         parts.extend(notes)
         return "\n\n".join(parts)
 
-    def _entry_text(self, number: int) -> str:
-        entry = self._by_number[number]
-        if not entry.text:
-            paper = entry.paper
-            entry.text = f"[{paper.id}] {paper.title} (score {entry.score:.2f})"
-            if self.words and paper.abstract:
-                entry.text += f"\n{paper.shortened(self.words)}"
-        return entry.text
+    def _show(self, key: _Key) -> str:
+        """How the observation shows a paper; kept, since good ones are shown at every step."""
+        negative, number, paper = key
+        text = f"[{paper.id}] {paper.title} (score {-negative:.2f})"
+        if self.words and paper.abstract:
+            text += f"\n{paper.shortened(self.words)}"
+        self._texts[number] = text
+        return text
 
 
 def history_line(record: CallRecord) -> str:

@@ -9,7 +9,7 @@ nothing otherwise. A call that repeats a query, names an unknown paper or expand
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -38,11 +38,15 @@ class RewardRule:
             relevances: the selector's figures, in [0, 1], of the papers that were not in the
                 pool before this call; those below `keep` may be among them.
         """
-        kept = sorted((r for r in relevances if r >= self.keep), reverse=True)[: self.top]
-        if not kept:
+        kept = sorted([r for r in relevances if r >= self.keep], reverse=True)
+        return self.gain(kind, kept[: self.top])
+
+    def gain(self, kind: str, best: Sequence[float]) -> float:
+        """The same, of the `top` best relevances among those kept."""
+        if not best:
             return 0.0
         if self.discrete:
-            gain = float(sum(r >= self.discrete_threshold for r in kept))
+            gain = float(sum(r >= self.discrete_threshold for r in best))
         else:
-            gain = sum(kept)
+            gain = sum(best)
         return gain - (self.search_cost if kind == "search" else self.expand_cost)

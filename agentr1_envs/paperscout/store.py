@@ -160,7 +160,8 @@ class PaperStore:
         if len(key) > self._width:
             return -1
         ids = self._arrays["ids"]
-        place = int(np.searchsorted(ids, np.bytes_(key)))
+        # Of the array's own type: searchsorted would convert the whole array to another one.
+        place = int(ids.searchsorted(np.array(key, ids.dtype)))
         if place < self.count and ids[place] == key:
             return int(self._arrays["id_rows"][place])
         return -1
@@ -174,7 +175,10 @@ class PaperStore:
 
     def rows_before(self, date: int) -> int:
         """How many papers are dated earlier: as rows are in date order, they are the first."""
-        return int(np.searchsorted(self._arrays["dates"], date))
+        dates = self._arrays["dates"]
+        limits = np.iinfo(dates.dtype)
+        # Of the array's own type: searchsorted would convert the whole array to another one.
+        return int(dates.searchsorted(dates.dtype.type(min(max(date, limits.min), limits.max))))
 
     def references(self, row: int, limit: int | None = None) -> list[int]:
         """Rows that a row cites, in its order."""

@@ -29,6 +29,7 @@ from .json_calls import (
 )
 
 OPEN, CLOSE = MARKS = ("<tool_call>", "</tool_call>")
+BETWEEN = f"{CLOSE}\n{OPEN}"
 
 
 class HermesFormat:
@@ -41,13 +42,10 @@ class HermesFormat:
         """Takes a reply apart; see the module's docstring for every outcome."""
         if "tool_call>" not in text and "think>" not in text:
             return ParsedReply(text.strip())
-        if text.startswith(OPEN) and text.endswith(CLOSE):  # the commonest form: one call, alone
-            try:
-                value, end = decode(text, len(OPEN), CLOSE)
-                if end + len(CLOSE) == len(text) and "</think>" not in text:
-                    return ParsedReply("", [to_call(value, len(OPEN), 0)])
-            except CallError:
-                pass
+        if text.startswith(OPEN) and text.endswith(CLOSE) and "</think>" not in text:
+            calls = _bare_calls(text)
+            if calls is not None:
+                return ParsedReply("", calls)
         return scan_blocks(text, MARKS, _parse_one)
 
     def render(self, calls: Sequence[ToolCall]) -> str:
@@ -65,6 +63,21 @@ class HermesFormat:
             "To call a tool, write its name and arguments as JSON between marks:\n"
             f'{OPEN}{{"name": "...", "arguments": {{...}}}}{CLOSE}'
         )
+
+
+def _bare_calls(text: str) -> list[ToolCall] | None:
+    """The calls of a reply as `render` writes it; None for any other, right or wrong."""
+    calls: list[ToolCall] = []
+    start = len(OPEN)
+    try:
+        while True:
+            value, end = decode(text, start, CLOSE)
+            calls.append(to_call(value, start, len(calls)))
+            if not text.startswith(BETWEEN, end):
+                return calls if end + len(CLOSE) == len(text) else None
+            start = end + len(BETWEEN)
+    except CallError:
+        return None
 
 
 def _parse_one(text: str, start: int, calls: list[ToolCall], log: ErrorLog) -> int:

@@ -52,8 +52,9 @@ def skip_space(text: str, position: int) -> int:
 def skip_fence(text: str, position: int) -> int:
     """Skips white space and a mark of a code fence (three backquotes, perhaps a language)."""
     position = skip_space(text, position)
-    fence = _fence_from(text, position)
-    return fence.end() if fence else position
+    if not text.startswith("```", position):
+        return position
+    return _fence_from(text, position).end()  # type: ignore[union-attr]
 
 
 def too_deep(value: Any) -> bool:
@@ -93,9 +94,10 @@ def decode(text: str, position: int, closing: str = "") -> tuple[Any, int]:
         raise CallError("too_deep", position) from None
     except ValueError:  # not finite, or more digits than int() takes
         raise CallError("invalid_number", position) from None
-    brackets = text.count("{", position, end) + text.count("[", position, end)
-    if brackets > MAX_DEPTH and too_deep(value):
-        raise CallError("too_deep", position)
+    if end - position > 2 * MAX_DEPTH:  # shorter text cannot nest so deep
+        brackets = text.count("{", position, end) + text.count("[", position, end)
+        if brackets > MAX_DEPTH and too_deep(value):
+            raise CallError("too_deep", position)
     if text.find("\\u", position, end) >= 0:
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -138,12 +140,14 @@ def to_call(
     """
     if type(value) is not dict:
         raise CallError("not_an_object", position, "a call must be a JSON object")
-    name = value.get("name")
+    name, arguments = value.get("name"), value.get(argument_keys[0])
+    if len(value) == 2 and type(arguments) is dict and type(name) is str and name.strip():
+        return ToolCall(name, arguments, f"call_{index}")  # the usual call: nothing to complain of
     if name is None:
         raise CallError("missing_name", position, 'the call has no "name"')
     if type(name) is not str or not name.strip():
         raise CallError("invalid_name", position, 'the "name" of a call must be a non-empty string')
-    arguments: Any = None
+    arguments = None
     given = ""
     for key in value:
         if key == "name":

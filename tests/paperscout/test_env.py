@@ -363,3 +363,15 @@ def test_rewrite_context_shows_the_last_state_alone(library_options: dict[str, A
     state, _, _, _, info = env.step(call("search", query=question))
     assert [m["role"] for m in state] == ["system", "user"]
     assert state[1]["content"] == info["feedback"] and "[Search]" in info["feedback"]
+
+
+def test_a_date_or_an_identifier_of_any_size_can_be_asked_for(make: Any) -> None:
+    store = make().unwrapped.library.store
+    count = len(store)
+    assert store.rows_before(10**12) == count and store.rows_before(-(10**12)) == 0
+    for row in (0, count // 2, count - 1):
+        paper = store.read(row)
+        assert store.row_of(paper.id) == row == store.row_of(f"{paper.id}v3")
+        before = store.rows_before(paper.date)
+        assert before <= row and (before == 0 or store.read(before - 1).date < paper.date)
+    assert store.row_of("1") == store.row_of("") == store.row_of("9" * 500) == -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -194,6 +195,21 @@ def test_a_call_after_a_broken_one_is_a_call() -> None:
     ):
         parsed = get_format("hermes").parse(bad + good)
         assert parsed.calls == [CALL] and len(parsed.errors) == 1, bad
+
+
+def test_bare_calls_are_read_as_those_in_free_text() -> None:
+    # A reply of calls alone takes a short way; a word in front of it forces the general one.
+    parse = get_format("hermes").parse
+    bodies = ['{"name": "a"}', '{"name": "b", "arguments": {"e": "</tool_call>"}}', "{'c'}", "[1]"]
+    for order in itertools.permutations(bodies, 3):
+        for between in ("\n", "", "\n\n", " and "):
+            reply = between.join(f"<tool_call>{body}</tool_call>" for body in order)
+            alone, inside = parse(reply), parse(f"So:{reply}")
+            assert alone.calls == inside.calls and len(alone.calls) <= 2
+            assert [c.id for c in alone.calls] == [c.id for c in inside.calls]
+            assert [(e.reason, e.position + 3, e.message) for e in alone.errors] == [
+                (e.reason, e.position, e.message) for e in inside.errors
+            ]
 
 
 def test_a_closing_mark_inside_a_string_is_text() -> None:
