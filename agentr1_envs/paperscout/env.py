@@ -13,7 +13,7 @@ from agentr1_envs.paperscout.libraries import SELECTORS, open_library, open_sele
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.metrics import Scores, count_scores
 from agentr1_envs.paperscout.official import to_task
-from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, Paper, base_id
+from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, base_id
 from agentr1_envs.paperscout.pool import CallRecord, Pool
 from agentr1_envs.paperscout.reward import RewardRule
 from agentr1_envs.task_env import StepOutcome
