@@ -30,6 +30,7 @@ from torch import Tensor
 
 from agentr1_train.rows import RowBatch
 from agentr1_train.steps import Steps, group_norm, whiten
+from agentr1_train.token_sums import Packing, deltas, discounted_sums, precise, whiten_tokens
 
 GROUP_EPS = 1e-6
 WHITEN_EPS = 1e-8
@@ -283,83 +284,41 @@ def _gae(x: _Inputs, like: Tensor) -> Result:
 def _token_gae(x: _Inputs, like: Tensor) -> Result:
     assert x.values is not None
     cfg, steps = x.cfg, x.steps
-    # Values outside the mask may be anything, NaN included, so they are taken out first.
-    values = x.values.detach().masked_fill(~x.mask, 0)
     count, decay = steps.tokens, cfg.gamma * cfg.lam
     task = x.rewards if x.penalty is None else x.rewards - steps.take(x.penalty.sum(-1))
     # A step without a sampled token has no token to carry its reward: the token before it does.
     task = steps.push_back(task, count > 0)
     filled = steps.skip(count > 0)
-    first = x.mask.to(torch.uint8).argmax(-1)
-    v_first = steps.take(values.gather(1, first[:, None])[:, 0])
+    # Values outside the mask may be anything, NaN included, so they are taken out first.
+    packing = Packing(x.mask, steps.put(count, x.mask.new_zeros(len(x.rows), dtype=torch.int64)))
+    values = torch.where(x.mask, x.values.detach(), torch.zeros_like(x.values[:1, :1]))
+    v = packing.pack(precise(values))
+    penalty = None if x.penalty is None else packing.pack(x.penalty.to(v))
+    v_first = steps.take(v[:, 0])
     ahead = torch.where(filled.has_next, v_first[filled.next], steps.episode_last(x.boot))
-    n = len(x.rows)
-    ahead = steps.put(task + cfg.gamma * ahead, like, n)
-    # Two walks: each row's first advantage as if nothing followed it gives, by a scan over the
-    # steps, what really follows each row; with that the second walk writes the advantages.
-    local = torch.zeros_like(ahead)
-    _walk(x, values, ahead, local, decay, None)
-    whole = filled.scan(
-        steps.take(local), torch.pow(torch.tensor(decay, dtype=torch.float64), count)
+    ahead = torch.where(count > 0, task + cfg.gamma * ahead, torch.zeros_like(task))
+    # A row's first advantage if nothing followed the row is a weighted sum of its values; a scan
+    # over the steps gives from it what does follow each row, which its last token then carries.
+    powers = torch.pow(
+        torch.tensor(decay, dtype=torch.float64), torch.arange(v.shape[1], dtype=torch.float64)
     )
-    follows = torch.where(filled.has_next, whole[filled.next], torch.zeros_like(whole))
-    adv = torch.empty_like(values)
-    _walk(x, values, ahead, steps.put(follows, like, n), decay, adv)
+    weights = -powers
+    weights[1:] += cfg.gamma * powers[:-1]
+    local = steps.take(v.mv(weights.to(v)))
+    if penalty is not None:
+        local += steps.take(penalty.mv(powers.to(v)))
+    local += powers[(count - 1).clamp(min=0).long()] * ahead
+    whole = filled.scan(local, torch.pow(torch.tensor(decay, dtype=torch.float64), count))
+    follows = torch.where(
+        filled.has_next & (count > 0), whole[filled.next], torch.zeros_like(whole)
+    )
+    carried = steps.put(ahead + decay * follows, v, len(x.rows))
+    change = deltas(v, penalty, carried, packing.lengths, cfg.gamma)
+    adv = packing.unpack(discounted_sums(change, decay)).to(values)
     ret = adv + values
     if cfg.whiten:
-        _whiten_tokens(adv, x.mask, int(count.sum()))
+        whiten_tokens(adv, x.mask, int(count.sum()), WHITEN_EPS)
     return adv, ret, x.mask
-
-
-_ROWS_AT_ONCE = 8_192  # of a walk: its vectors stay in cache and under torch's threading grain
-
-
-def _walk(
-    x: _Inputs, values: Tensor, ahead: Tensor, last: Tensor, decay: float, out: Tensor | None
-) -> None:
-    """GAE over each row's trained tokens, from the right; columns are vectors over rows.
-
-    Args:
-        ahead: [N], reward of the row plus gamma V of the token after it.
-        last: [N], advantage of the token after the row; overwritten by that of its first token.
-        out: [N, T], written where given (0 outside the mask).
-    """
-    for i in range(0, len(ahead), _ROWS_AT_ONCE):
-        part = slice(i, i + _ROWS_AT_ONCE)
-        v = values[part].t().contiguous()
-        m = x.mask[part].t().contiguous()
-        discounted = x.cfg.gamma * v
-        penalty = None if x.penalty is None else x.penalty[part].t().contiguous().unbind(0)
-        a_all = torch.empty_like(v)
-        nxt, behind = ahead[part].clone(), last[part]
-        columns = list(zip(v.unbind(0), discounted.unbind(0), m.unbind(0), a_all, strict=True))
-        for t in range(len(columns) - 1, -1, -1):
-            value, scaled, mask, a = columns[t]
-            torch.sub(nxt, value, out=a).add_(behind, alpha=decay)
-            if penalty is not None:
-                a.add_(penalty[t])
-            torch.where(mask, a, behind, out=behind)
-            torch.where(mask, scaled, nxt, out=nxt)
-        if out is not None:
-            out[part] = a_all.mul_(m).t()
-
-
-def _whiten_tokens(adv: Tensor, mask: Tensor, n: int) -> None:
-    """In place: zero mean, unit (unbiased) variance over the trained tokens; 0 without spread."""
-    if n < 2:
-        adv.zero_()
-        return
-    mean = float(adv.sum(-1).double().sum()) / n
-    squares, largest = 0.0, 0.0
-    for i in range(0, len(adv), _ROWS_AT_ONCE):
-        part = slice(i, i + _ROWS_AT_ONCE)
-        x = adv[part].sub_(mean).mul_(mask[part])
-        squares += float(x.square().sum(-1).double().sum())
-        largest = max(largest, float(x.abs().max()))
-    if largest <= 8 * torch.finfo(adv.dtype).eps * abs(mean):
-        adv.zero_()  # equal but for rounding
-        return
-    adv.mul_((squares / (n - 1) + WHITEN_EPS) ** -0.5)
 
 
 def _reinforce(x: _Inputs, like: Tensor) -> Result:

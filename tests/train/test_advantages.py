@@ -355,6 +355,41 @@ def test_uneven_lengths_match_the_plain_recursion() -> None:
     assert torch.allclose(got, want, atol=1e-12)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 1.0)])
+def test_long_rows_match_the_plain_recursion_over_tokens(
+    gaps: bool, gamma: float, lam: float
+) -> None:
+    """Blocks of columns equal a loop over every trained token of an episode, gaps or not."""
+    lengths = [150, 1, 64, 65, 129, 3]  # of the rows: two episodes of three steps
+    mask = [[1] * n + [0] * (150 - n) for n in lengths]
+    reward = [0.5, -1.0, 2.0, 0.0, 0.25, 1.0]
+    rows = make_rows(["a"] * 3 + ["b"] * 3, ["g"] * 6, [0, 1, 2] * 2, reward, mask)
+    g = torch.Generator().manual_seed(2)
+    if gaps:
+        rows.response_mask &= torch.rand(rows.response_mask.shape, generator=g) < 0.7
+        rows.response_mask[1] = False  # a step without a token: its reward is the token's before
+    values = torch.randn(rows.response_mask.shape, generator=g, dtype=torch.float64)
+    values[~rows.response_mask] = math.nan
+    cfg = AdvantageConfig("token_gae", gamma=gamma, lam=lam, whiten=False)
+    got = compute_advantages(rows, cfg, values)
+    want = torch.zeros_like(values)
+    for episode in (range(3), range(3, 6)):
+        places = [(i, t) for i in episode for t in range(150) if rows.response_mask[i, t]]
+        paid = {places[-1]: 0.0}
+        for i in episode:
+            last = max(place for place in places if place[0] <= i)
+            paid[last] = paid.get(last, 0.0) + reward[i]
+        behind = following = 0.0
+        for place in reversed(places):
+            value = float(values[place])
+            behind = paid.get(place, 0.0) + gamma * following - value + gamma * lam * behind
+            want[place], following = behind, value
+    assert torch.allclose(got.advantages, want, atol=1e-12)
+    expected = torch.where(rows.response_mask, want + values, torch.zeros_like(want))
+    assert torch.allclose(got.returns, expected, atol=1e-12)
+
+
 def test_wrong_input_is_named() -> None:
     rows = two_by_two()
     with pytest.raises(ValueError, match="values"):
