@@ -28,12 +28,17 @@ SCHEMA_VERSION = 1
 Message = dict[str, Any]
 
 
+_NO_IDS = np.empty(0, np.int32)
+_NO_LOGPROBS = np.empty(0, np.float32)
+
+
+# One array without elements serves all: there is nothing in it to share.
 def _no_ids() -> npt.NDArray[np.int32]:
-    return np.empty(0, np.int32)
+    return _NO_IDS
 
 
 def _no_logprobs() -> npt.NDArray[np.float32]:
-    return np.empty(0, np.float32)
+    return _NO_LOGPROBS
 
 
 @dataclass(slots=True)

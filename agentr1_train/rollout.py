@@ -17,6 +17,7 @@ from typing import Any
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode, Transition
 
+from .collector import rare_collections
 from .env_host import EnvHost, WorkerLost, host_env, splices
 from .policies.base import GenerateRequest, Policy
 from .prompts import ConversationIds
@@ -354,13 +355,14 @@ class EnvLoop:
         tasks = [asyncio.create_task(work()) for _ in range(self.concurrency)]
         before = self.metrics.wall_seconds
         try:
-            while (item := await done.get()) is not None:
-                credit.release()
-                if isinstance(item, BaseException):
-                    raise item
-                self.metrics.add(item)
-                self.metrics.wall_seconds = before + time.perf_counter() - start
-                yield item
+            with rare_collections(self.concurrency):
+                while (item := await done.get()) is not None:
+                    credit.release()
+                    if isinstance(item, BaseException):
+                        raise item
+                    self.metrics.add(item)
+                    self.metrics.wall_seconds = before + time.perf_counter() - start
+                    yield item
         finally:
             for task in tasks:
                 task.cancel()

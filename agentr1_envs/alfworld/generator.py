@@ -400,11 +400,17 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
 
 
 def generated_tasks(split: str, size: int | None = None) -> GeneratedTasks:
-    """The embedded panel of a split."""
+    """The embedded panel of a split, one for all environments of the process.
+
+    Making a game takes milliseconds (it is solved, too), and the episodes of a group play the same
+    one in as many environments.
+    """
     split = canonical_split(split)
+    return _panel(split, PANEL_SIZES[split] if size is None else size)
+
+
+@lru_cache(maxsize=16)
+def _panel(split: str, size: int) -> GeneratedTasks:
     return GeneratedTasks(
-        lambda index: make_game(split, index),
-        size=PANEL_SIZES[split] if size is None else size,
-        split=split,
-        key=GENERATOR_KEY,
+        lambda index: make_game(split, index), size=size, split=split, key=GENERATOR_KEY
     )

@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..prompts import Ids, PromptEncoder
 
+_NO_IDS = np.empty(0, np.int32)
+_NO_LOGPROBS = np.empty(0, np.float32)
 
+
+# One array without elements serves all: there is nothing in it to share.
 def _no_ids() -> Ids:
-    return np.empty(0, np.int32)
+    return _NO_IDS
+
+
+def _no_logprobs() -> npt.NDArray[np.float32]:
+    return _NO_LOGPROBS
 
 
 class PolicyFault(RuntimeError):
@@ -63,7 +72,7 @@ class Generation:
     text: str
     prompt_ids: Ids = field(default_factory=_no_ids)
     response_ids: Ids = field(default_factory=_no_ids)
-    logprobs: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    logprobs: npt.NDArray[np.float32] = field(default_factory=_no_logprobs)
     finish_reason: str = "stop"
     policy_version: int = -1
     metrics: dict[str, float] = field(default_factory=dict)

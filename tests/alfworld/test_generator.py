@@ -139,6 +139,10 @@ def test_panels():
     task = panel[7]
     assert panel[panel.index(task["task_id"])] == task
     assert generated_tasks("test", 12).hash == panel.hash != generated_tasks("test", 13).hash
+    # One for all environments of the process; what one of them does to its row stays there.
+    again = generated_tasks("test", 12)
+    again[7]["pddl_params"]["object_target"] = "changed"
+    assert again is panel and again[7] == task
 
 
 def test_packing():
