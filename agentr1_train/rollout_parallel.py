@@ -23,7 +23,7 @@ from agentr1_envs.transitions import Episode, Message, Transition
 
 from .policies.base import GenerateRequest, Generation, Policy
 from .prompts import ConversationIds
-from .rollout import EpisodeJob, RolloutMetrics
+from .rollout import EpisodeJob, RolloutMetrics, in_order
 
 _SEED_MASK = (1 << 63) - 1
 
@@ -410,15 +410,7 @@ class ParallelEnvLoop:
         on_episode: Callable[[Episode], None] | None = None,
     ) -> list[Episode]:
         """All episodes, in the order of ``jobs`` and of the agents."""
-        place = {job.episode_id: i for i, job in enumerate(jobs)}
-        if len(place) != len(jobs):
-            raise ValueError("two jobs have the same episode_id")
-        found: list[list[Episode]] = [[] for _ in jobs]
-        async for episode in self.stream(jobs):
-            found[place[episode.episode_id]].append(episode)
-            if on_episode is not None:
-                on_episode(episode)
-        return [episode for episodes in found for episode in episodes]
+        return await in_order(jobs, self.stream, on_episode)
 
     async def close(self) -> None:
         """Close every environment."""
