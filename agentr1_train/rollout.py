@@ -271,6 +271,11 @@ class EnvLoop:
                 "step_timeout needs isolation='thread' or 'process': "
                 "an environment stepped inside the event loop cannot be interrupted"
             )
+        if isolation == "process" and policy.looks_inside:
+            raise ValueError(
+                "isolation='process' keeps environments in other processes, and a scripted or "
+                "random policy looks into them: use 'inline' or 'thread'"
+            )
         self.make_env, self.policy, self.concurrency = make_env, policy, concurrency
         self.isolation, self.step_timeout, self.workers = isolation, step_timeout, workers
         self.seed, self.max_prompt_tokens, self.env_id = seed, max_prompt_tokens, env_id
@@ -375,15 +380,7 @@ class EnvLoop:
         on_episode: Callable[[Episode], None] | None = None,
     ) -> list[Episode]:
         """All episodes, in the order of ``jobs``. After a cancellation see `stream` for parts."""
-        place = {job.episode_id: i for i, job in enumerate(jobs)}
-        if len(place) != len(jobs):
-            raise ValueError("two jobs have the same episode_id")
-        out: list[Episode | None] = [None] * len(jobs)
-        async for episode in self.stream(jobs):
-            out[place[episode.episode_id]] = episode
-            if on_episode is not None:
-                on_episode(episode)
-        return [e for e in out if e is not None]
+        return await in_order(jobs, self.stream, on_episode)
 
     async def close(self) -> None:
         """Close every environment."""
@@ -394,6 +391,29 @@ class EnvLoop:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+
+
+async def in_order(
+    jobs: Sequence[EpisodeJob],
+    stream: Callable[[Sequence[EpisodeJob]], AsyncIterator[Episode]],
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Episode]:
+    """What `stream` makes of the jobs, in the order of the jobs; a job's episodes as they came.
+
+    Args:
+        on_episode: told of each episode when it ends.
+
+    Raises:
+        ValueError: two jobs have the same episode_id.
+    """
+    found: dict[str, list[Episode]] = {job.episode_id: [] for job in jobs}
+    if len(found) != len(jobs):
+        raise ValueError("two jobs have the same episode_id")
+    async for episode in stream(jobs):
+        found[episode.episode_id].append(episode)
+        if on_episode is not None:
+            on_episode(episode)
+    return [episode for episodes in found.values() for episode in episodes]
 
 
 def _close_quietly(env: Any) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from agentr1_envs.errors import TaskDataError
+
 from . import store
 from .documents import Chunk, Row, check_documents, check_not_empty, chunks, ends_of, id_order
 from .segments import Array, Segment, merge
@@ -102,6 +104,11 @@ class Build:
             self.folder.write("rank", rank)
         return {"documents": len(ids), "text": store_text, "source": digest.hexdigest()}
 
+    def forget_if_empty(self) -> None:
+        """Remove what was begun, unless it holds segments that the next build can take up."""
+        if not any(self.segments.iterdir()):
+            shutil.rmtree(self.building, ignore_errors=True)
+
     def publish(self, meta: dict[str, Any]) -> None:
         """Make the folder an index and put it in its place."""
         self.folder.finish(meta)
@@ -120,8 +127,12 @@ def started(
         store.check_replaceable(path)
         store.remove_leftovers(path)
         build = Build(path, kind, key, progress=progress, total=total)
-        with build.bar:
-            yield build
+        try:
+            with build.bar:
+                yield build
+        except TaskDataError:
+            build.forget_if_empty()
+            raise
 
 
 def build_bm25(

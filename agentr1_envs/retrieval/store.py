@@ -138,18 +138,34 @@ def open_arrays(path: Path, meta: dict[str, Any]) -> dict[str, Array]:
 def build_lock(path: Path) -> Iterator[None]:
     """Hold the lock of an index that is built; another process that builds it waits.
 
-    The lock is the kernel's: it ends with the process, however that ends.
+    The lock is the kernel's: it ends with the process, however that ends. Its file is removed by
+    whoever held it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock")
-    with lock.open("w") as file:
-        try:
-            import fcntl
-        except ImportError:  # not on Windows; two builds at once are on the user there
-            yield
-            return
-        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows; two builds at once are on the user there
         yield
+        return
+    lock = path.with_name(path.name + ".lock")
+    while True:
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Its holder removed the file that was waited for, and the name may be another's now.
+            if not _is_at(file.fileno(), lock):
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def check_replaceable(path: Path) -> None:

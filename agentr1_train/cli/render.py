@@ -12,6 +12,7 @@ from agentr1_envs.registration import ENVS, load
 from agentr1_train.cli.common import (
     UsageError,
     add_env_option,
+    check_output,
     drawing_form,
     find_env_id,
     make_env,
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Play or replay, then draw."""
+    check_output(args.out, "--out")
     env_id = find_env_id(args.env)
     env = make_env(env_id, {**parse_pairs(args.env_kwargs), "render_mode": "ansi"})
     try:

@@ -19,7 +19,7 @@ from agentr1_envs.transitions import (
     read_metadata,
     read_transitions,
 )
-from agentr1_train.cli.common import UsageError
+from agentr1_train.cli.common import UsageError, check_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Show; 1 when nothing matches."""
+    if args.limit < 0:
+        raise UsageError(f"--limit {args.limit}: expected 0 (all) or more")
+    check_output(args.html, "--html")
     path = _file(args.path, args.file)
     found = group_episodes(read_transitions(path))
     if args.episode:

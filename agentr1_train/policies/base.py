@@ -85,11 +85,13 @@ class Policy:
         encoder: turns states into ids before `generate` is asked; None where the policy takes
             messages.
         max_prompt_tokens: longest prompt it takes; the episode is truncated beyond.
+        looks_inside: it needs the environment itself, which must then live in this process.
     """
 
     name: ClassVar[str] = "policy"
     encoder: PromptEncoder | None = None
     max_prompt_tokens: int | None = None
+    looks_inside: ClassVar[bool] = False
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Answer one state.

@@ -42,7 +42,8 @@ class OpenAIPolicy(Policy):
         tool_format: how environments read calls; a name of `agentr1_envs.tool_formats`.
         require_ids: ask for token ids and log-probabilities, and fault without them: for training.
         timeout: seconds for one request.
-        max_retries: of a request, after connection errors and the statuses that ask for it.
+        max_retries: of a request, after connection errors and the statuses that ask for it. A
+            server that nobody reached yet is not waited for: its address is wrong, or it is down.
         extra_body: further fields of every request.
     """
 
@@ -77,6 +78,7 @@ class OpenAIPolicy(Policy):
         self.require_ids, self.timeout, self.max_retries = require_ids, timeout, max_retries
         self.extra_body = dict(extra_body or {})
         self.retries = 0
+        self._reached = False
         self._client: Any = None
         self._naming: asyncio.Lock | None = None
 
@@ -215,7 +217,12 @@ class OpenAIPolicy(Policy):
                     response = await client.post(url, json=body)
             except httpx.HTTPError as error:
                 problem = f"{type(error).__name__}: {error}"
+                if isinstance(error, httpx.ConnectError) and not self._reached:
+                    raise PolicyFault(
+                        f"{url}: {problem}; no server has answered at this address"
+                    ) from None
             else:
+                self._reached = True
                 if response.status_code < 400:
                     try:
                         return response.json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from agentr1_envs.seeding import derive
 
@@ -18,6 +18,8 @@ class ScriptedPolicy(Policy):
             another name of the entry's ``experts``.
         env_id: the environment's id; taken from each environment where None.
     """
+
+    looks_inside: ClassVar[bool] = True
 
     def __init__(self, name: str = "expert", env_id: str | None = None) -> None:
         self.script, self.env_id = name, env_id
@@ -49,6 +51,8 @@ class RandomPolicy(Policy):
 
     An environment whose replies hold more than the action has ``format_action(action)``.
     """
+
+    looks_inside: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._formats: dict[str, Callable[[str], str]] = {}

@@ -158,3 +158,23 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="No space left on device: .*x.json"), atomic_write(target):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["view", "FILE", "--limit", "-3"], "--limit -3: expected 0 (all) or more"),
+        (["view", "FILE", "--html", "FOLDER"], "--html FOLDER: expected a file's name"),
+        (["render", "gsm8k_tool", "--out", "FOLDER"], "--out FOLDER: expected a file's name"),
+    ],
+)
+def test_what_is_shown_and_where_is_checked_first(words, part, tmp_path, capsys):
+    file = tmp_path / "one.parquet"
+    assert main([*PLAY, "--out", str(file)]) == 0
+    names = {"FILE": str(file), "FOLDER": str(tmp_path)}
+    capsys.readouterr()
+    assert main([names.get(word, word) for word in words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ") and len(err.splitlines()) == 1
+    assert part.replace("FOLDER", str(tmp_path)) in err
+    assert list(tmp_path.iterdir()) == [file]

@@ -53,7 +53,7 @@ def test_workers_and_runs_change_nothing(tmp_path, small_chunks):
     memory = Bm25Index.in_memory(documents)
     for query in ("w1x w2x w3x", "w499x t77"):
         assert one.search(query, 30) == two.search(query, 30) == memory.search(query, 30)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "one.lock", "two", "two.lock"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "two"]
 
 
 def test_unsorted_ids_are_kept_in_order(tmp_path, small_chunks):
@@ -241,6 +241,17 @@ def test_an_interrupted_build_goes_on(tmp_path, small_chunks):
     Bm25Index.build(documents, tmp_path / "whole", workers=1, progress=False)
     assert contents(tmp_path / "whole") == contents(tmp_path / "index")
     assert index.documents == 1000
+
+
+def test_a_bad_row_leaves_only_what_the_next_build_can_use(tmp_path, small_chunks):
+    for good, left in ((30, []), (250, ["index.building"])):
+        documents = [*rows(good), {"id": "x", "title": "no text"}]
+        with pytest.raises(TaskDataError, match="text"):
+            Bm25Index.build(documents, tmp_path / "index", workers=1, progress=False)
+        assert sorted(p.name for p in tmp_path.iterdir()) == left
+    assert len(list((tmp_path / "index.building" / "segments").iterdir())) == 2
+    assert Bm25Index.build(rows(250), tmp_path / "index", workers=1, progress=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["index"]
 
 
 KILLED = """

@@ -141,8 +141,24 @@ def test_retries_and_gives_up_with_the_reason(serve, monkeypatch):
     refused = serve(401)
     assert "HTTP 401" in run(OpenAIPolicy(refused.url, "m")).fault
     assert len(refused.seen) == 1  # an error that will not pass is not asked again
-    episode = run(OpenAIPolicy("http://127.0.0.1:9/v1", "m", max_retries=0))
-    assert "ConnectError" in episode.fault
+    nowhere = OpenAIPolicy("http://127.0.0.1:9/v1", "m")  # with its five retries
+    fault = run(nowhere).fault
+    assert "ConnectError" in fault and "no server has answered" in fault and nowhere.retries == 0
+    # One that has answered is waited for when it goes away.
+    server = serve(said("a"), said("b"))
+    policy = OpenAIPolicy(server.url, "m", max_retries=2)
+    state = GenerateRequest([{"role": "user", "content": "x"}])
+
+    async def lose() -> None:
+        await policy.generate(state)
+        server.close()
+        await policy.close()  # and with it the connections that are still open
+        with pytest.raises(PolicyFault, match="ConnectError") as lost:
+            await policy.generate(state)
+        assert policy.retries == 2 and "no server" not in str(lost.value)
+        await policy.close()
+
+    asyncio.run(lose())
     assert "without choices" in run(OpenAIPolicy(serve({"choices": []}).url, "m")).fault
 
 

@@ -13,6 +13,7 @@ from agentr1_wrappers import ChatPrompt
 from agentr1_envs.errors import EnvironmentFault
 from agentr1_train.env_host import host_env
 from agentr1_train.groups import group_jobs, has_signal, sample_groups
+from agentr1_train.policies import make_policy
 from agentr1_train.policies.base import Generation, Policy, PolicyFault
 from agentr1_train.rollout import (
     EnvLoop,
@@ -201,6 +202,9 @@ def test_the_order_of_results_is_that_of_the_jobs_and_names_are_unique():
 def test_a_wrong_isolation_or_inline_timeout_is_refused():
     with pytest.raises(ValueError, match="isolation must be"):
         EnvLoop(NoOpEnv, StubPolicy(0.0), isolation="fork")
+    for name in ("expert", "random"):
+        with pytest.raises(ValueError, match="looks into them: use 'inline' or 'thread'"):
+            EnvLoop(NoOpEnv, make_policy(name), isolation="process")
     with pytest.raises(ValueError, match="step_timeout needs"):
         EnvLoop(NoOpEnv, StubPolicy(0.0), step_timeout=1.0)
 
