@@ -11,6 +11,8 @@ if [ ! -f "$data/train.parquet" ]; then
   exit 2
 fi
 export VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin
+# Ray's own niceness of 15 starves its workers as soon as the machine does anything else.
+export RAY_worker_niceness=${RAY_worker_niceness:-0} RAY_worker_register_timeout_seconds=${RAY_worker_register_timeout_seconds:-600}
 export TOKENIZERS_PARALLELISM=${TOKENIZERS_PARALLELISM:-false}
 case " $* " in
 *" size=cpu "*) export VERL_PLATFORM=cpu VERL_ENGINE_DEVICE=cuda OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} ;;

@@ -88,6 +88,24 @@ def to_rows(
     )
 
 
+def task_metrics(
+    keys: Sequence[str], extra: Sequence[Mapping[str, Any]], sources: Sequence[Any]
+) -> tuple[dict[str, float], float]:
+    """Means over the episodes of each data source, and all seconds spent in environments."""
+    by_source: dict[str, dict[str, Mapping[str, float]]] = {}
+    for key, f, source in zip(keys, extra, sources, strict=True):
+        if not is_padding(key):
+            by_source.setdefault(str(source), {})[key.rsplit("_", 1)[0]] = f["reward_extra_info"]
+    metrics: dict[str, float] = {}
+    seconds = 0.0
+    for source, sessions in by_source.items():
+        infos = list(sessions.values())
+        seconds += sum(i["env_seconds"] for i in infos)
+        for name in infos[0]:
+            metrics[f"agentr1/{source}/{name}"] = float(np.mean([i[name] for i in infos]))
+    return metrics, seconds
+
+
 def step_rewards(fields: Sequence[Mapping[str, Any]], lengths: Sequence[int]) -> list[Tensor]:
     """Each row's reward at its last token, float32 [T_i]: where verl keeps scores."""
     out = []

@@ -22,6 +22,13 @@ PLUGIN = "agentr1_train.verl.plugin"
 TINY = ("tiny", "deep", "micro")
 ROWS = {"train": 2_000, "validation": 200, "test": 200}  # of the embedded task, made for a run
 MODEL_KEY = "actor_rollout_ref.model.path"
+# Ray runs its workers at niceness 15 and gives up on one that has not started within a minute: on
+# a machine that does anything else at the same time, a run then crawls or dies.
+RAY = {
+    "RAY_worker_niceness": "0",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 # Keys of the local back end that have another name, or no meaning, in verl.
 _DROPPED = ("agentr1.backend", "recipe")
 
@@ -32,8 +39,9 @@ def environment(cpu: bool) -> dict[str, str]:
         **os.environ,
         "VERL_USE_EXTERNAL_MODULES": PLUGIN,
         "TOKENIZERS_PARALLELISM": "false",
-        "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
     }
+    for name, value in RAY.items():
+        env.setdefault(name, value)
     if cpu:
         env.update(VERL_PLATFORM="cpu", VERL_ENGINE_DEVICE="cuda")
         env.setdefault("OMP_NUM_THREADS", "1")

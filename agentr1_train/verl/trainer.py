@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transfer_queue as tq
 import verl
@@ -33,7 +32,7 @@ from agentr1_train.advantages import VALUE_ESTIMATORS, RewardScaler, compute_adv
 from agentr1_train.balance import PADDING, plan, update_of
 from agentr1_train.losses import loss_weights
 from agentr1_train.verl import check_version
-from agentr1_train.verl.batch import step_rewards, to_rows, to_transitions
+from agentr1_train.verl.batch import step_rewards, task_metrics, to_rows, to_transitions
 from agentr1_train.verl.loss import VALUE_WEIGHTS, WEIGHTS, actor_loss, critic_loss
 from agentr1_train.verl.settings import make_advantage, make_loss
 
@@ -163,7 +162,7 @@ class StepLevel:
         expected *= self.config.actor_rollout_ref.rollout.n
         metrics["agentr1/padding_rows"] = len(order) - n
         metrics["agentr1/failed_episodes"] = expected - len(names)
-        self.adapter_seconds = time.perf_counter() - began
+        self.adapter_seconds += time.perf_counter() - began
         return batch
 
     # ------------------------------------------------------------------ advantages
@@ -259,43 +258,39 @@ class StepLevel:
             return super()._update_actor(batch, metrics)  # type: ignore[misc]
 
     # ------------------------------------------------------------------ logs, dumps, checkpoints
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """One iteration; its transitions are on disk before its checkpoint says it is done."""
+        self.adapter_seconds = 0.0
+        batch = super().step(metrics, timing_raw)  # type: ignore[misc]
+        began = time.perf_counter()
+        columns = ("prompts", "responses", "response_mask", "rollout_log_probs", "advantages")
+        dump = self.config.agentr1.verl.dump
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id,
+            select_fields=["extra_fields", "data_source", *(columns if dump else ())],
+        )  # fmt: skip
+        extra = _items(data["extra_fields"])
+        found, self.env_seconds = task_metrics(batch.keys, extra, _items(data["data_source"]))
+        metrics.update(found)
+        if dump:
+            parts = [data[name].unbind() if name in data else [] for name in columns]
+            steps = to_transitions(batch.keys, [f.get("agentr1", {}) for f in extra], *parts)
+            folder = Path(self.config.trainer.default_local_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            about = {"verl": verl.__version__, "seed": str(self.config.agentr1.seed)}
+            write_transitions(folder / f"transitions-{self.global_steps:05d}.parquet", steps, about)
+        self.adapter_seconds += time.perf_counter() - began
+        return batch
+
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float],
         global_steps: int, epoch: int,
     ) -> None:  # fmt: skip
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)  # type: ignore[misc]
-        began = time.perf_counter()
-        keys = batch.keys
-        names = ["extra_fields", "data_source"]
-        if self.config.agentr1.verl.dump:
-            names += ["prompts", "responses", "response_mask", "rollout_log_probs", "advantages"]
-        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=names)
-        extra = _items(data["extra_fields"])
-        sources = _items(data["data_source"])
-        by_source: dict[str, dict[str, dict[str, float]]] = {}
-        for key, f, source in zip(keys, extra, sources, strict=True):
-            if not key.startswith("pad"):
-                session = by_source.setdefault(str(source), {})
-                session[key.rsplit("_", 1)[0]] = f["reward_extra_info"]
-        env_seconds = 0.0
-        for source, sessions in by_source.items():
-            infos = list(sessions.values())
-            env_seconds += sum(i["env_seconds"] for i in infos)
-            for name in infos[0]:
-                metrics[f"agentr1/{source}/{name}"] = float(np.mean([i[name] for i in infos]))
-        if self.config.agentr1.verl.dump:
-            columns = ("prompts", "responses", "response_mask", "rollout_log_probs", "advantages")
-            parts = [data[name].unbind() if name in data else [] for name in columns]
-            steps = to_transitions(keys, [f.get("agentr1", {}) for f in extra], *parts)
-            folder = Path(self.config.trainer.default_local_dir)
-            folder.mkdir(parents=True, exist_ok=True)
-            about = {"verl": verl.__version__, "seed": str(self.config.agentr1.seed)}
-            write_transitions(folder / f"transitions-{global_steps:05d}.parquet", steps, about)
-        self.adapter_seconds += time.perf_counter() - began
         # Environments run inside the workers' event loops: side by side, one after another in each.
         workers = self.config.actor_rollout_ref.rollout.agent.num_workers
-        share = (env_seconds / workers + self.adapter_seconds) / max(timing_raw["step"], 1e-9)
-        metrics["agentr1/env_seconds"] = env_seconds
+        share = (self.env_seconds / workers + self.adapter_seconds) / max(timing_raw["step"], 1e-9)
+        metrics["agentr1/env_seconds"] = self.env_seconds
         metrics["agentr1/adapter_seconds"] = self.adapter_seconds
         metrics["agentr1/env_and_adapter_share"] = share
 

@@ -112,7 +112,8 @@ def finished(inputs: dict[str, tuple[Path, Path]], tmp_path_factory: pytest.Temp
             if name == "grpo":
                 # Killed hard after its first checkpoint; the same command goes on from there.
                 tracker = directory / "latest_checkpointed_iteration.txt"
-                runs.wait_until(tracker.is_file, process)
+                # verl opens the file before it writes the number into it.
+                runs.wait_until(lambda: tracker.is_file() and tracker.read_text() != "", process)
                 runs.kill(process)
                 (directory / "killed_after").write_text(tracker.read_text())
                 process = runs.start(words, log)
