@@ -38,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
             resume=args.resume,
             overwrite=args.overwrite,
             print_only=args.print_config,
+            quiet=args.quiet,
         )
     return start(args, resolve(args.settings))
 
@@ -136,7 +137,8 @@ def _clear(directory: Path) -> None:
 
     for pattern in (
         "config.yaml", "metrics.jsonl", "curve.png", "transitions-*.parquet", "panel-*.parquet",
-        "checkpoints", "tensorboard",
+        "checkpoints", "tensorboard", "global_step_*", "latest_checkpointed_iteration.txt",
+        "verl.log", "verl_config.yaml", "cold_start", "data",
     ):  # fmt: skip
         for path in directory.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -82,6 +82,7 @@ def _tokenizer(path: Path) -> Any:
     """The run's own tokenizer, where transformers and a checkpoint are there; else None."""
     root = path if path.is_dir() else path.parent
     saved = sorted((root / "checkpoints").glob("step-*"))
+    saved = saved or list(root.glob("global_step_*/actor/huggingface"))  # verl's; all are alike
     if not saved:
         return None
     try:

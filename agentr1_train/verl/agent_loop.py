@@ -7,22 +7,20 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
-from agentr1_wrappers import make_agent_env, reset_options
+from agentr1_wrappers import reset_options
 from agentr1_wrappers.agent_env import read_spec
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
-from agentr1_envs.registration import ENVS
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.transitions import Episode
-from agentr1_train.env_host import EnvHost, host_env
 from agentr1_train.policies.base import GenerateRequest, Generation, Policy, PolicyFault
 from agentr1_train.prompts import PromptEncoder
 from agentr1_train.rollout import run_episode
-from agentr1_train.verl.batch import step_fields
+from agentr1_train.verl.batch import episode_summary, step_fields
+from agentr1_train.verl.environments import Environments
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
@@ -72,38 +70,6 @@ class VerlPolicy(Policy):
         )
 
 
-class _Environments:
-    """Environments of one worker process, kept between episodes and made where none is idle."""
-
-    def __init__(self, concurrency: int, isolation: str, timeout: float | None, workers: Any):
-        self.slots = asyncio.Semaphore(concurrency)
-        self.isolation, self.timeout, self.workers = isolation, timeout, workers
-        self.idle: dict[str, list[Any]] = {}
-        self.pools: dict[str, Any] = {}
-
-    def take(self, key: str, spec: dict[str, Any]) -> Any:
-        if free := self.idle.get(key):
-            return free.pop()
-        entry = ENVS.get(spec["env_id"])
-        isolation = self.isolation
-        if isolation == "auto":
-            isolation = "thread" if entry is not None and entry.blocking else "inline"
-        make = partial(make_agent_env, spec)
-        if isolation == "inline":
-            return make()
-        if key not in self.pools:
-            self.pools[key] = host_env(isolation, make, self.timeout, self.workers)
-        return self.pools[key].new()
-
-    def give(self, key: str, env: Any, healthy: bool) -> None:
-        if healthy:
-            self.idle.setdefault(key, []).append(env)
-        elif isinstance(env, EnvHost):
-            env.give_up()
-        else:
-            env.close()
-
-
 _shared: dict[Any, Any] = {}  # of this process: encoder and environments, by what they were made of
 
 
@@ -125,11 +91,11 @@ class GymStepAgentLoop:
             _shared[key] = PromptEncoder(tokenizer, template_kwargs=kwargs)
         self.encoder: PromptEncoder = _shared[key]
 
-    def _environments(self) -> _Environments:
+    def _environments(self) -> Environments:
         loop = asyncio.get_running_loop()
         if loop not in _shared:
             r = self.own.rollout
-            _shared[loop] = _Environments(
+            _shared[loop] = Environments(
                 int(r.concurrency), str(r.isolation), r.step_timeout, r.workers
             )
         return _shared[loop]
@@ -190,18 +156,7 @@ class GymStepAgentLoop:
     def _rows(
         self, episode: Episode, policy: VerlPolicy, *, bootstrap: bool
     ) -> list[AgentLoopOutput]:
-        seconds = episode.seconds
-        steps = episode.transitions
-        summary = {
-            "acc": float(episode.success),
-            "success": float(episode.success),
-            "score": float(episode.score),
-            "steps": float(len(steps)),
-            "errors": float(sum(t.agent_error is not None for t in steps)),
-            "tool_calls": float(sum(t.metrics.get("tool_calls", 0) for t in steps)),
-            "truncated": float(steps[-1].truncated),
-            "env_seconds": seconds.get("environment", 0.0),
-        }
+        seconds, steps, summary = episode.seconds, episode.transitions, episode_summary(episode)
         common: dict[str, Any] = {}
         if policy.versions:
             common = {"min_global_steps": min(policy.versions)}

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentr1_envs.transitions import Transition
+from agentr1_envs.transitions import Episode, Transition
 from agentr1_train.rows import NO_ID, RowBatch, dense_ids
 
 _TEXT = ("task_id", "env_id", "action", "feedback", "stop_reason", "success", "score", "metrics")
@@ -38,6 +38,11 @@ def step_fields(t: Transition, *, bootstrap: bool, keep: bool) -> dict[str, Any]
         text["policy_version"] = t.policy_version
         fields["transition"] = json.dumps(text, ensure_ascii=False, default=str)
     return fields
+
+
+def items(x: Any) -> list[Any]:
+    """A non-tensor column as a list."""
+    return [getattr(v, "data", v) for v in (x.tolist() if hasattr(x, "tolist") else x)]
 
 
 def is_padding(key: str) -> bool:
@@ -88,6 +93,21 @@ def to_rows(
     )
 
 
+def episode_summary(episode: Episode) -> dict[str, float]:
+    """What verl logs of an episode, and averages over a validation set."""
+    steps = episode.transitions
+    return {
+        "acc": float(episode.success),
+        "success": float(episode.success),
+        "score": float(episode.score),
+        "steps": float(len(steps)),
+        "errors": float(sum(t.agent_error is not None for t in steps)),
+        "tool_calls": float(sum(t.metrics.get("tool_calls", 0) for t in steps)),
+        "truncated": float(steps[-1].truncated),
+        "env_seconds": episode.seconds.get("environment", 0.0),
+    }
+
+
 def task_metrics(
     keys: Sequence[str], extra: Sequence[Mapping[str, Any]], sources: Sequence[Any]
 ) -> tuple[dict[str, float], float]:
@@ -102,7 +122,8 @@ def task_metrics(
         infos = list(sessions.values())
         seconds += sum(i["env_seconds"] for i in infos)
         for name in infos[0]:
-            metrics[f"agentr1/{source}/{name}"] = float(np.mean([i[name] for i in infos]))
+            short = source.removeprefix("agentr1/")
+            metrics[f"agentr1/{short}/{name}"] = float(np.mean([i[name] for i in infos]))
     return metrics, seconds
 
 

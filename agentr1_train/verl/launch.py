@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import os
-import subprocess
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from agentr1_train.cli.common import UsageError
-from agentr1_train.config import ConfigError, expand_key, recipe_dir
+from agentr1_train.config import OPEN, ConfigError, expand_key, recipe_dir
+from agentr1_train.local.tiny import SIZES
+from agentr1_train.verl import check_version
+from agentr1_train.verl.settings import make_advantage, make_loss
+from agentr1_train.verl.watch import watch
 
 PLUGIN = "agentr1_train.verl.plugin"
-TINY = ("tiny", "deep", "micro")
+MODES = ("agentr1_sync", "agentr1_colocate_async", "agentr1_separate_async")
+PRESETS = {
+    "steppo": [
+        "algorithm.adv_estimator=gae",
+        "actor_rollout_ref.actor.policy_loss.loss_mode=gspo",  # its clip range is the default
+    ]
+}
 ROWS = {"train": 2_000, "validation": 200, "test": 200}  # of the embedded task, made for a run
 MODEL_KEY = "actor_rollout_ref.model.path"
 # Ray runs its workers at niceness 15 and gives up on one that has not started within a minute: on
@@ -31,6 +42,8 @@ RAY = {
 }
 # Keys of the local back end that have another name, or no meaning, in verl.
 _DROPPED = ("agentr1.backend", "recipe")
+# What only the cold start of an embedded model reads, and what is passed on: any key may be added.
+_FREE = ("agentr1.cold_start", "agentr1.eval", "agentr1.tiny", *OPEN)
 
 
 def environment(cpu: bool) -> dict[str, str]:
@@ -64,7 +77,12 @@ def compose(settings: Sequence[str]) -> tuple[Any, bool]:
 
     if importlib.util.find_spec("verl") is None:
         raise ConfigError("backend=verl: verl is not installed; pip install 'agentr1[verl]'")
-    recipe, cpu, overrides = None, False, []
+    try:
+        check_version(importlib.metadata.version("verl"))
+    except RuntimeError as error:
+        raise ConfigError(str(error)) from None
+    recipe, cpu, presets = None, False, list[str]()
+    overrides: list[str] = []
     for word in settings:
         key, found, value = word.partition("=")
         if not found and not key.startswith("~"):
@@ -75,15 +93,20 @@ def compose(settings: Sequence[str]) -> tuple[Any, bool]:
             recipe = value
         elif key == "trainer.device" or (key == "size" and value == "cpu"):
             cpu = cpu or value == "cpu"
+        elif key == "agentr1.preset":
+            if value not in PRESETS:
+                raise ConfigError(f"preset={value}: expected one of {sorted(PRESETS)}")
+            presets += PRESETS[value]
         elif key not in _DROPPED:
+            free = any(key == one or key.startswith(one + ".") for one in _FREE)
+            sign = "++" if free and not sign else sign
             overrides.append(f"{sign}{key}{found}{value}")
     if recipe is None:
         raise ConfigError("no recipe: expected recipe=NAME (agentr1 train recipe=gsm8k_tool)")
     folder = recipe_dir(recipe).resolve()
     if not (folder / "verl.yaml").is_file():
         raise ConfigError(f"{folder}: expected a verl.yaml beside base.yaml")
-    if cpu:
-        overrides.insert(0, "size=cpu")
+    overrides = ["size=cpu"] * cpu + presets + overrides
     try:
         with initialize_config_dir(str(folder), version_base=None):
             return hydra_compose("verl", overrides), cpu
@@ -91,34 +114,101 @@ def compose(settings: Sequence[str]) -> tuple[Any, bool]:
         raise ConfigError(str(error)) from None
 
 
-def run(settings: Sequence[str], *, resume: bool, overwrite: bool, print_only: bool) -> int:
-    """Compose, prepare model and rows where the embedded ones are meant, train."""
+def run(
+    settings: Sequence[str], *, resume: bool, overwrite: bool, print_only: bool, quiet: bool = False
+) -> int:
+    """Compose, prepare model and rows where the embedded ones are meant, train.
+
+    Returns:
+        The exit code: 0 when verl trained to the end.
+
+    Raises:
+        UsageError: a setting is impossible, or the run exists and neither flag was given.
+    """
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from agentr1_train.cli.train import LOCK, _alone, _clear
 
     try:
         config, cpu = compose(settings)
-    except ConfigError as error:
-        raise UsageError(str(error)) from None
-    if print_only:
-        print(OmegaConf.to_yaml(config), end="")
-        return 0
+        if print_only:
+            print(OmegaConf.to_yaml(config), end="")
+            return 0
+        _check(config, cpu)
+    except (ValueError, OmegaConfBaseException) as error:  # ConfigError is a ValueError
+        raise UsageError(" ".join(str(error).split())) from None
     directory = Path(config.trainer.default_local_dir).resolve()
-    used = directory.is_dir() and any(directory.iterdir())
-    if used and not (resume or overwrite):
-        raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
-    config.trainer.resume_mode = "auto" if resume else "disable"
-    config.trainer.default_local_dir = str(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    if config.actor_rollout_ref.model.path in TINY:
-        config.actor_rollout_ref.model.path = str(_tiny_model(settings, directory / "cold_start"))
-    task = recipe_dir(_value(settings, "recipe")).name
-    if _embedded(config):
-        config.data.train_files, config.data.val_files = _rows(task, directory / "data")
-    path = directory / "verl_config.yaml"
-    path.write_text(OmegaConf.to_yaml(config), encoding="utf-8")
-    words = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-path", str(directory)]
-    words += ["--config-name", "verl_config", "hydra.run.dir=.", "hydra.output_subdir=null"]
-    return subprocess.run(words, env=environment(cpu), check=False).returncode
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"dir={directory}: expected a folder, this is a file")
+    with _alone(directory):
+        used = any(path.name != LOCK for path in directory.iterdir())
+        if used and not (resume or overwrite):
+            raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
+        if used and not resume:
+            _clear(directory)
+        config.trainer.resume_mode = "auto" if resume else "disable"
+        config.trainer.default_local_dir = str(directory)
+        if config.actor_rollout_ref.model.path in SIZES:
+            model = _tiny_model(settings, directory / "cold_start", quiet)
+            config.actor_rollout_ref.model.path = str(model)
+        task = recipe_dir(_value(settings, "recipe")).name
+        if _embedded(config):
+            config.data.train_files, config.data.val_files = _rows(task, directory / "data")
+        path = directory / "verl_config.yaml"
+        path.write_text(OmegaConf.to_yaml(config), encoding="utf-8")
+        words = [sys.executable, "-u", "-m", "verl.trainer.main_ppo"]
+        words += ["--config-path", str(directory), "--config-name", "verl_config"]
+        words += ["hydra.run.dir=.", "hydra.output_subdir=null"]
+        total = config.trainer.total_training_steps
+        return watch(words, environment(cpu), directory, total, quiet=quiet)
+
+
+def _check(config: Any, cpu: bool) -> None:
+    """What verl would find out a minute later, in a process far away.
+
+    Raises:
+        ValueError: names the setting and what was expected.
+    """
+    from agentr1_wrappers import make_agent_env
+    from omegaconf import OmegaConf
+
+    make_loss(config)
+    make_advantage(config)
+    mode, actor = config.trainer.v1.trainer_mode, config.actor_rollout_ref.actor
+    if mode not in MODES:
+        raise ValueError(f"trainer.v1.trainer_mode: {mode!r}, expected one of {list(MODES)}")
+    if config.data.train_batch_size % actor.ppo_mini_batch_size:
+        raise ValueError(
+            f"ppo_mini_batch_size: {actor.ppo_mini_batch_size}, expected a divisor of the "
+            f"{config.data.train_batch_size} prompts of data.train_batch_size"
+        )
+    model = str(config.actor_rollout_ref.model.path)
+    hub = (
+        re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model) and not cpu
+    )  # the CPU's rollout reads folders
+    if model not in SIZES and not hub and not Path(model, "config.json").is_file():
+        what = "" if cpu else ", a name of the model hub"
+        raise ValueError(f"model={model}: expected a saved model's folder{what} or {list(SIZES)}")
+    if not _embedded(config):
+        for name in ("train_files", "val_files"):
+            files = config.data[name]
+            for file in [files] if isinstance(files, str) else files:
+                if not Path(file).expanduser().exists():
+                    raise ValueError(f"data.{name}: {file}: no such file; see agentr1 prepare")
+    spec = OmegaConf.to_container(config.agentr1.env, resolve=True)
+    assert isinstance(spec, dict)
+    try:
+        make_agent_env({str(k): v for k, v in spec.items() if v is not None}).close()
+    except TypeError as error:
+        raise ValueError(f"agentr1.env: {error}") from None
+    if not cpu and "RAY_ADDRESS" not in os.environ:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ValueError(
+                "backend=verl: no GPU here; give device=cpu, or RAY_ADDRESS of a cluster that runs"
+            )
 
 
 def _value(settings: Sequence[str], key: str) -> str:
@@ -150,7 +240,7 @@ def _rows(task: str, folder: Path) -> tuple[str, str]:
     return str(train), str(validation)
 
 
-def _tiny_model(settings: Sequence[str], directory: Path) -> Path:
+def _tiny_model(settings: Sequence[str], directory: Path, quiet: bool) -> Path:
     """From nothing, cold-started on the scripted expert: the local back end, with no update."""
     from agentr1_train.cli.train import run as train_locally
     from agentr1_train.config import load_config
@@ -166,5 +256,5 @@ def _tiny_model(settings: Sequence[str], directory: Path) -> Path:
         ]
         words += [f"dir={directory}", "device=cpu", "steps=0", "logger=[console]"]
         words += ["agentr1.eval.episodes=50", "agentr1.eval.extra={}"]
-        train_locally(load_config(words), resume=True, overwrite=False, quiet=False)
+        train_locally(load_config(words), resume=True, overwrite=False, quiet=quiet)
     return checkpoints(directory / "checkpoints")[-1]

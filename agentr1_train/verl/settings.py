@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
+
+from omegaconf import OmegaConf, open_dict
 
 from agentr1_train.advantages import AdvantageConfig
 from agentr1_train.losses import DEFAULT_CLIP, LossConfig
@@ -44,3 +48,18 @@ def make_loss(config: Any) -> LossConfig:
         kl_estimator=str(actor["kl_loss_type"]),
         entropy_coef=float(actor["entropy_coeff"]),
     )
+
+
+@contextlib.contextmanager
+def overridden(config: Any, **values: Any) -> Iterator[None]:
+    """Set keys (``__`` for dots) of a configuration for a moment."""
+    keys = {name.replace("__", "."): value for name, value in values.items()}
+    before = {key: OmegaConf.select(config, key) for key in keys}
+    with open_dict(config):
+        for key, value in keys.items():
+            OmegaConf.update(config, key, value)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                OmegaConf.update(config, key, value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import time
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 import transfer_queue as tq
 import verl
-from omegaconf import OmegaConf, open_dict
+from omegaconf import open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.distillation import is_distillation_enabled
@@ -27,36 +26,16 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.seqlen_balancing import log_seqlen_unbalance
 from verl.workers.utils.padding import response_to_nested
 
-from agentr1_envs.transitions import write_transitions
 from agentr1_train.advantages import VALUE_ESTIMATORS, RewardScaler, compute_advantages
 from agentr1_train.balance import PADDING, plan, update_of
 from agentr1_train.losses import loss_weights
 from agentr1_train.verl import check_version
-from agentr1_train.verl.batch import step_rewards, task_metrics, to_rows, to_transitions
+from agentr1_train.verl.batch import items, step_rewards, task_metrics, to_rows
+from agentr1_train.verl.files import DUMPED, RunFiles
 from agentr1_train.verl.loss import VALUE_WEIGHTS, WEIGHTS, actor_loss, critic_loss
-from agentr1_train.verl.settings import make_advantage, make_loss
+from agentr1_train.verl.settings import make_advantage, make_loss, overridden
 
 check_version(verl.__version__)
-
-
-@contextlib.contextmanager
-def _overridden(config: Any, **values: Any) -> Iterator[None]:
-    """Set keys (``__`` for dots) of a configuration for a moment."""
-    keys = {name.replace("__", "."): value for name, value in values.items()}
-    before = {key: OmegaConf.select(config, key) for key in keys}
-    with open_dict(config):
-        for key, value in keys.items():
-            OmegaConf.update(config, key, value)
-        try:
-            yield
-        finally:
-            for key, value in before.items():
-                OmegaConf.update(config, key, value)
-
-
-def _items(x: Any) -> list[Any]:
-    """A non-tensor column as a list."""
-    return [getattr(v, "data", v) for v in (x.tolist() if hasattr(x, "tolist") else x)]
 
 
 class StepLevel:
@@ -76,6 +55,8 @@ class StepLevel:
         if config.critic.enable is None:
             with open_dict(config):
                 config.critic.enable = config.algorithm.adv_estimator in VALUE_ESTIMATORS
+        self.files = RunFiles(config, verl.__version__)
+        self.adapter_seconds: Any = None
         super().__init__(config)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------ set-up
@@ -127,7 +108,7 @@ class StepLevel:
             keys=batch.keys, partition_id=batch.partition_id,
             select_fields=["extra_fields", "response_mask"],
         )  # fmt: skip
-        fields = [f["agentr1"] for f in _items(data["extra_fields"])]
+        fields = [f["agentr1"] for f in items(data["extra_fields"])]
         lengths = data["response_mask"].offsets().diff().tolist()
         scores = torch.nested.as_nested_tensor(step_rewards(fields, lengths), layout=torch.jagged)
         tq.kv_batch_put(
@@ -176,7 +157,7 @@ class StepLevel:
             keys=batch.keys, partition_id=batch.partition_id,
             select_fields=["extra_fields", "response_mask"],
         )  # fmt: skip
-        fields = [(f or {}).get("agentr1", {}) for f in _items(raw["extra_fields"])]
+        fields = [(f or {}).get("agentr1", {}) for f in items(raw["extra_fields"])]
         made: dict[str, torch.Tensor] = {}
 
         def estimate(data: Any, batch_keys: list[str], **_: Any) -> Any:
@@ -193,7 +174,7 @@ class StepLevel:
             part["advantages"], part["returns"] = result.advantages, result.returns
             made.update(self._weights(rows, result.value_mask, part.get("rollout_is_weights")))
             metrics.update({f"agentr1/{k}": v for k, v in result.metrics.items()})
-            self._keep_for_tests(batch_keys, rows, part, result)
+            self.files.debug(self.global_steps, batch_keys, rows, part, result)
             return data
 
         replaced = trainer_base.compute_advantage_for_multi_trajectories
@@ -231,26 +212,17 @@ class StepLevel:
                 made[VALUE_WEIGHTS][index] /= value_mask[index].sum().clamp(min=1)
         return made
 
-    def _keep_for_tests(self, keys: Any, rows: Any, part: Any, result: Any) -> None:
-        """Save what the estimator saw and gave, where the configuration asks for it."""
-        folder = self.config.agentr1.verl.debug_dir
-        if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            tensors = {k: v for k, v in part.items() if isinstance(v, torch.Tensor)}
-            payload = {"keys": list(keys), "rows": rows, "batch": tensors, "result": result}
-            torch.save(payload, Path(folder) / f"advantage-{self.global_steps:05d}.pt")
-
     # ------------------------------------------------------------------ updates
     def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         rows = len(batch) // self._updates(self.config.critic)
-        with _overridden(
+        with overridden(
             self.config, critic__ppo_mini_batch_size=rows, actor_rollout_ref__rollout__n=1
         ):
             return super()._update_critic(batch, metrics)  # type: ignore[misc]
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         rows = len(batch) // self._updates(self.config.actor_rollout_ref.actor)
-        with _overridden(
+        with overridden(
             self.config,
             actor_rollout_ref__actor__ppo_mini_batch_size=rows,
             actor_rollout_ref__rollout__n=1,
@@ -263,24 +235,25 @@ class StepLevel:
         self.adapter_seconds = 0.0
         batch = super().step(metrics, timing_raw)  # type: ignore[misc]
         began = time.perf_counter()
-        columns = ("prompts", "responses", "response_mask", "rollout_log_probs", "advantages")
-        dump = self.config.agentr1.verl.dump
+        columns = DUMPED if self.config.agentr1.verl.dump else ()
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["extra_fields", "data_source", *(columns if dump else ())],
+            select_fields=["extra_fields", "data_source", *columns],
         )  # fmt: skip
-        extra = _items(data["extra_fields"])
-        found, self.env_seconds = task_metrics(batch.keys, extra, _items(data["data_source"]))
+        extra = items(data["extra_fields"])
+        found, self.env_seconds = task_metrics(batch.keys, extra, items(data["data_source"]))
         metrics.update(found)
-        if dump:
-            parts = [data[name].unbind() if name in data else [] for name in columns]
-            steps = to_transitions(batch.keys, [f.get("agentr1", {}) for f in extra], *parts)
-            folder = Path(self.config.trainer.default_local_dir)
-            folder.mkdir(parents=True, exist_ok=True)
-            about = {"verl": verl.__version__, "seed": str(self.config.agentr1.seed)}
-            write_transitions(folder / f"transitions-{self.global_steps:05d}.parquet", steps, about)
+        if columns:
+            parts = [data[name].unbind() for name in columns]
+            self.files.transitions(self.global_steps, batch.keys, extra, parts)
         self.adapter_seconds += time.perf_counter() - began
         return batch
+
+    def _validate(self) -> dict[str, float]:
+        found: dict[str, float] = super()._validate()  # type: ignore[misc]
+        if self.adapter_seconds is None:  # before the first step; later it is among its metrics
+            self.files.metrics(self.global_steps, found, after=self.global_steps)
+        return found
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float],
@@ -293,6 +266,7 @@ class StepLevel:
         metrics["agentr1/env_seconds"] = self.env_seconds
         metrics["agentr1/adapter_seconds"] = self.adapter_seconds
         metrics["agentr1/env_and_adapter_share"] = share
+        self.files.metrics(global_steps, metrics, after=global_steps - 1)
 
     def _save_checkpoint(self) -> None:
         if self.scaler:  # before verl's own, which declares the checkpoint complete

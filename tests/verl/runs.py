@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,33 +13,55 @@ from typing import Any
 
 import torch
 
+from agentr1_train.local.tracking import read_metrics
 from agentr1_train.verl.launch import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def command(recipe: str, directory: Path, model: Path, data: Path, *overrides: str) -> list[str]:
-    folder = ROOT / "recipes" / recipe
+def inputs(model: Path, data: Path) -> list[str]:
     return [
-        sys.executable, "-m", "verl.trainer.main_ppo",
-        "--config-path", str(folder), "--config-name", "verl", "size=cpu",
         f"actor_rollout_ref.model.path={model}",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
+    ]
+
+
+def overrides(directory: Path) -> list[str]:
+    return [
+        # The first batch is the first rows, whatever the run.
+        "data.shuffle=false",
         f"trainer.default_local_dir={directory}",
         f"agentr1.verl.debug_dir={directory / 'debug'}",
         "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.test_freq=-1",
-        "trainer.val_before_train=false", "trainer.resume_mode=auto",
+        "trainer.val_before_train=false",
         # An untrained model solves nothing: it is paid for what it writes instead.
         "agentr1.env.wrappers=['tests.verl.rewards:LetterReward']", "data.train_batch_size=2",
         "actor_rollout_ref.rollout.n=4",
-        *overrides,
     ]  # fmt: skip
 
 
-def start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+def command(way: str, recipe: str, words: list[str]) -> list[str]:
+    """One of the three ways in which a user starts a run.
+
+    Args:
+        way: "cli" (`agentr1 train`), "script" (the recipe's run_verl.sh) or "verl" (its own entry).
+    """
+    folder = ROOT / "recipes" / recipe
+    if way == "cli":
+        cli = [sys.executable, "-m", "agentr1_train.cli.main", "train", f"recipe={recipe}"]
+        return [*cli, "backend=verl", "device=cpu", *words]
+    auto = ["size=cpu", "trainer.resume_mode=auto", *words]
+    if way == "script":
+        return ["bash", str(folder / "run_verl.sh"), *auto]
+    verl = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-path", str(folder)]
+    return [*verl, "--config-name", "verl", *auto]
+
+
+def start(words: list[str], log: Path, data: Path | None = None) -> subprocess.Popen[bytes]:
     paths = [str(ROOT), str(ROOT / ".cache" / "links"), os.environ.get("PYTHONPATH", "")]
     env = environment(cpu=True) | {"PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    env |= {"DATA": str(data), "PYTHON": sys.executable}  # of run_verl.sh
     with log.open("ab") as handle:
         return subprocess.Popen(
             words, stdout=handle, stderr=subprocess.STDOUT, env=env, cwd=log.parent,
@@ -79,14 +100,10 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) 
         time.sleep(0.2)
 
 
-def metrics(log: Path) -> list[dict[str, float]]:
-    """What verl's console logger printed, one dict a step."""
-    out = []
-    for line in log.read_text(errors="replace").splitlines():
-        if "step:" in line and " - " in line:
-            pairs = re.findall(r"([\w@/\.-]+):(-?[\d.]+(?:e[-+]?\d+)?|nan|inf)", line)
-            out.append({name: float(value) for name, value in pairs})
-    return out
+def metrics(directory: Path) -> dict[int, dict[str, float]]:
+    """Each training step's line of metrics.jsonl."""
+    rows = read_metrics(directory / "metrics.jsonl")
+    return {row["step"]: row for row in rows if "training/global_step" in row}
 
 
 def dumps(directory: Path) -> list[dict[str, Any]]:
@@ -95,10 +112,14 @@ def dumps(directory: Path) -> list[dict[str, Any]]:
 
 
 def weights(directory: Path, step: int, part: str = "actor") -> dict[str, torch.Tensor]:
-    """A checkpoint's tensors, the ranks' shards by name and rank."""
+    """A checkpoint's tensors, the ranks' shards put together."""
+    folder = directory / f"global_step_{step}" / part
+    files = sorted(folder.glob("model_*rank_*.pt"), key=lambda f: int(f.stem.rpartition("_")[2]))
+    shards = [torch.load(file, weights_only=False) for file in files]
     out = {}
-    for file in sorted((directory / f"global_step_{step}" / part).glob("model_*rank_*.pt")):
-        for name, tensor in torch.load(file, weights_only=False).items():
-            local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-            out[f"{file.name}:{name}"] = local
+    for name, tensor in shards[0].items():
+        if hasattr(tensor, "to_local"):  # FSDP2 cuts along the first dimension
+            out[name] = torch.cat([shard[name].to_local() for shard in shards])
+        else:
+            out[name] = tensor
     return out

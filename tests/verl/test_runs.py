@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ pytest.importorskip("verl", reason="needs verl: make test-verl")
 
 from agentr1_envs.transitions import read_transitions  # noqa: E402
 from agentr1_train.advantages import AdvantageConfig, compute_advantages  # noqa: E402
+from agentr1_train.cli.main import main  # noqa: E402
+from agentr1_train.losses import LossConfig, loss_weights, policy_loss  # noqa: E402
 from tests.verl import runs  # noqa: E402
 
 PREPARE = {
@@ -21,46 +24,69 @@ PREPARE = {
     "alfworld": ["--size=16", "--output_dir"],
 }
 ENV_IDS = {"gsm8k_tool": "AgentR1/GSM8KTool-v0", "alfworld": "AgentR1/ALFWorld-v0"}
-# name -> (recipe, estimator's configuration, overrides)
-RUNS: dict[str, tuple[str, AdvantageConfig, list[str]]] = {
-    "grpo": (
+
+
+@dataclass
+class Run:
+    """What is trained, and how it is started."""
+
+    recipe: str
+    cfg: AdvantageConfig
+    overrides: list[str]
+    way: str = "verl"
+    ranks: int = 1
+    loss_weight: str = "episode"
+
+
+RUNS = {
+    # Two ranks; killed hard after the first checkpoint, then resumed.
+    "grpo": Run(
         "gsm8k_tool",
         AdvantageConfig("grpo"),
         ["algorithm.adv_estimator=grpo", "agentr1.env.kwargs.max_steps=3"],
+        way="cli",
+        ranks=2,
     ),
-    "gae": (
+    "gae": Run(
         "gsm8k_tool",
         AdvantageConfig("gae", gamma=0.99, lam=0.95),
         [
             "algorithm.adv_estimator=gae", "algorithm.gamma=0.99", "algorithm.lam=0.95",
-            "trainer.n_gpus_per_node=2", "agentr1.loss_weight=step",
-            "agentr1.verl.whole_episodes=true", "agentr1.env.kwargs.max_steps=2",
+            "agentr1.loss_weight=step", "agentr1.verl.whole_episodes=true",
+            "agentr1.env.kwargs.max_steps=2",
         ],
+        ranks=2,
+        loss_weight="step",
     ),
-    "token_gae": (
+    "token_gae": Run(
         "alfworld",
         AdvantageConfig("token_gae", gamma=1.0, lam=0.95),
         [
             "algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token",
             "+agentr1.env.kwargs.max_steps=4", "data.max_prompt_length=3000",
         ],
+        way="script",
+        loss_weight="token",
     ),
-    "gigpo": (
+    # The same first batch as grpo has, on one rank, in two updates.
+    "gigpo": Run(
         "gsm8k_tool",
         AdvantageConfig("gigpo", gamma=0.95),
         [
-            "algorithm.adv_estimator=gigpo", "algorithm.gamma=0.95", "trainer.n_gpus_per_node=2",
+            "algorithm.adv_estimator=gigpo", "algorithm.gamma=0.95",
             "actor_rollout_ref.actor.ppo_mini_batch_size=1", "agentr1.env.kwargs.max_steps=3",
         ],
     ),
-    "steppo": (
+    # As on a laptop: model and rows are made, and the test split is played before training.
+    "steppo": Run(
         "gsm8k_tool",
         AdvantageConfig("gae", gamma=1.0, lam=1.0),
         [
-            "algorithm.adv_estimator=gae", "actor_rollout_ref.actor.policy_loss.loss_mode=gspo",
-            "actor_rollout_ref.actor.use_kl_loss=true", "agentr1.env.context.name=window",
-            "+agentr1.env.context.k=2", "agentr1.reward_scale=pspo",
+            "preset=steppo", "actor_rollout_ref.actor.use_kl_loss=true", "context=window:2",
+            "agentr1.reward_scale=pspo", "model=micro", "cold_start.steps=3",
+            "cold_start.episodes=30", "trainer.val_before_train=true", "data.val_max_samples=8",
         ],
+        way="cli",
     ),
 }  # fmt: skip
 CRITIC = ("gae", "token_gae", "steppo")
@@ -103,12 +129,16 @@ def finished(inputs: dict[str, tuple[Path, Path]], tmp_path_factory: pytest.Temp
 
     def get(name: str) -> tuple[Path, Path]:
         if name not in done:
-            recipe, _, overrides = RUNS[name]
-            model, data = inputs[recipe]
+            run = RUNS[name]
+            model, data = inputs[run.recipe]
             root = tmp_path_factory.mktemp(f"run-{name}")
             directory, log = root / "run", root / "log.txt"
-            words = runs.command(recipe, directory, model, data, *overrides)
-            process = runs.start(words, log)
+            words = [*runs.overrides(directory), *run.overrides]
+            words += [f"trainer.n_gpus_per_node={run.ranks}"]
+            if "model=micro" not in words:  # else both are made by the command
+                words += runs.inputs(model, data)
+            words = runs.command(run.way, run.recipe, words)
+            process = runs.start(words, log, data)
             if name == "grpo":
                 # Killed hard after its first checkpoint; the same command goes on from there.
                 tracker = directory / "latest_checkpointed_iteration.txt"
@@ -116,7 +146,10 @@ def finished(inputs: dict[str, tuple[Path, Path]], tmp_path_factory: pytest.Temp
                 runs.wait_until(lambda: tracker.is_file() and tracker.read_text() != "", process)
                 runs.kill(process)
                 (directory / "killed_after").write_text(tracker.read_text())
-                process = runs.start(words, log)
+                refused = runs.start(words, root / "refused.txt")
+                assert refused.wait(900) == 2
+                assert "give --resume" in (root / "refused.txt").read_text()
+                process = runs.start([*words, "--resume"], log)
             runs.finish(process, log)
             done[name] = directory, log
         return done[name]
@@ -125,26 +158,73 @@ def finished(inputs: dict[str, tuple[Path, Path]], tmp_path_factory: pytest.Temp
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_run(name: str, finished: Any) -> None:
-    directory, log = finished(name)
-    _, cfg, overrides = RUNS[name]
-    dumps = runs.dumps(directory)
+def test_run(name: str, finished: Any, inputs: Any) -> None:
+    directory, _ = finished(name)
+    run, critic = RUNS[name], name in CRITIC
+    logged, dumps = runs.metrics(directory), runs.dumps(directory)
     assert len(dumps) == 2
     for step, dump in enumerate(dumps, start=1):
         rows, batch = dump["rows"], dump["batch"]
         steps = read_transitions(directory / f"transitions-{step:05d}.parquet")
         check_rewards(dump, steps)
-        check_advantages(cfg, dump)
+        check_advantages(run.cfg, dump)
         check_probabilities(batch, rows)
-        ranks = 2 if "trainer.n_gpus_per_node=2" in overrides else 1
-        assert len(rows) % ranks == 0
-        if name in CRITIC:
+        assert len(rows) % run.ranks == 0
+        if critic:
             assert int(rows.bootstrap.sum()) == int((rows.truncated & rows.live).sum())
-    check_learning(directory, critic=name in CRITIC)
-    for m in runs.metrics(log)[-2:]:
+        if step in logged:
+            assert logged[step]["agentr1/padding_rows"] == int(rows.padding.sum())
+            assert logged[step]["agentr1/adv/padding_rows"] == int(rows.padding.sum())
+    check_learning(directory, critic=critic)
+    # The first step's line is lost where the run was killed before it was written.
+    assert 2 in logged and (name == "grpo" or 1 in logged)
+    for m in logged.values():
         assert m["actor/grad_norm"] > 0 and np.isfinite(m["actor/pg_loss"])
         assert m["agentr1/failed_episodes"] == 0
         assert 0 <= m["agentr1/env_and_adapter_share"] < 1
+    if name in ("grpo", "gae"):  # one update a batch, no other loss terms
+        steps = read_transitions(directory / "transitions-00002.parquet")
+        norm = gradient_norm(inputs[run.recipe][0], directory, run.loss_weight, dumps[1], steps)
+        assert logged[2]["actor/grad_norm"] == pytest.approx(norm, rel=1e-3)
+
+
+def gradient_norm(
+    model: Path, directory: Path, loss_weight: str, dump: dict[str, Any], steps: list[Any]
+) -> float:
+    """Of the second update's loss, in one process, row by row, without padding rows.
+
+    What verl reports must be the same: sharding, packing, padding and the split over ranks change
+    nothing.
+    """
+    from transformers import AutoModelForCausalLM
+
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    missing, unexpected = policy.load_state_dict(runs.weights(directory, 1), strict=False)
+    assert not unexpected and set(missing) <= {"lm_head.weight"}
+    policy.tie_weights()
+    rows, batch = dump["rows"], dump["batch"]
+    by_row = {(t.episode_id, t.step): t for t in steps}
+    old = batch["old_log_probs"].float()
+    live, logprobs = torch.nonzero(rows.live & ~rows.bootstrap)[:, 0].tolist(), []
+    assert live
+    for i in live:
+        t = by_row[dump["keys"][i].rsplit("_", 1)[0], int(rows.step[i])]
+        prompt, response = (
+            torch.as_tensor(x.astype(np.int64)) for x in (t.prompt_ids, t.response_ids)
+        )
+        logits = policy(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
+        own = logits.log_softmax(-1).gather(-1, response[:, None])[:, 0]
+        logprobs.append(torch.nn.functional.pad(own, (0, old.shape[1] - len(own))))
+        assert torch.allclose(own, old[i, : len(own)], atol=1e-3)
+    weights = loss_weights(rows, loss_weight)
+    loss, _ = policy_loss(
+        torch.stack(logprobs), old[live], batch["advantages"][live].float(),
+        rows.train_mask[live], None, LossConfig(), weights=weights[live],
+    )  # fmt: skip
+    loss.backward()
+    return (
+        float(sum(p.grad.square().sum() for p in policy.parameters() if p.grad is not None)) ** 0.5
+    )
 
 
 def check_rewards(dump: dict[str, Any], steps: list[Any]) -> None:
@@ -189,9 +269,63 @@ def check_learning(directory: Path, *, critic: bool) -> None:
 
 
 def test_a_killed_run_resumed(finished: Any) -> None:
-    directory, log = finished("grpo")
+    directory, _ = finished("grpo")
     assert (directory / "killed_after").read_text().strip() == "1"
-    text = log.read_text(errors="replace")
-    assert "Resuming from" in text
-    # The second process trained step 2 alone.
-    assert [int(m["training/global_step"]) for m in runs.metrics(log)][-1] == 2
+    text = (directory / "verl.log").read_text(errors="replace")
+    assert "Resuming from" in text and "setting global step to 1" in text
+    # The second process trained step 2 alone; its policy is the first checkpoint (`gradient_norm`).
+    assert max(runs.metrics(directory)) == 2
+
+
+def test_two_ranks_get_what_one_gets(finished: Any) -> None:
+    """The first batch of two runs with one seed: rewards and advantages of every step."""
+    found = []
+    for name in ("gigpo", "grpo"):
+        directory, _ = finished(name)
+        dump = runs.dumps(directory)[0]
+        steps = read_transitions(directory / "transitions-00001.parquet")
+        by_row = {(t.episode_id, t.step): t for t in steps}
+        rows = dump["rows"]
+        grpo = compute_advantages(rows, RUNS["grpo"].cfg)
+        own = {}
+        for i in torch.nonzero(rows.live)[:, 0].tolist():
+            episode = dump["keys"][i].rsplit("_", 1)[0]
+            t = by_row[episode, int(rows.step[i])]
+            session = episode.rpartition("_")[2]
+            own[t.task_id, session, t.step] = (t, float(rows.rewards[i]), grpo.advantages[i])
+        found.append((own, dump))
+    (one, first), (two, second) = found
+    # A number of rows that no number of ranks divides.
+    n = len(two)
+    assert n > 2 and all(n % k for k in range(2, n))
+    assert int(first["rows"].padding.sum()) == 1 and len(first["rows"]) == n + 1  # two updates
+    assert int(second["rows"].padding.sum()) == 1 and len(second["rows"]) == n + 1  # two ranks
+    assert second["result"].metrics["adv/padding_rows"] == 1
+    assert one.keys() == two.keys()
+    for key, (t, reward, advantage) in two.items():
+        other, other_reward, other_advantage = one[key]
+        assert np.array_equal(t.response_ids, other.response_ids)
+        assert np.allclose(t.response_logprobs, other.response_logprobs, atol=1e-4)
+        assert reward == other_reward
+        k = len(t.response_ids)
+        assert torch.allclose(advantage[:k], other_advantage[:k], atol=1e-6)
+    # What the two ranks trained on is that, not only what can be computed of it.
+    rows = second["rows"]
+    assert torch.allclose(
+        second["batch"]["advantages"],
+        compute_advantages(rows, RUNS["grpo"].cfg).advantages,
+        atol=1e-5,
+    )
+
+
+def test_a_run_as_on_a_laptop(finished: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """`agentr1 train backend=verl device=cpu model=micro`: what it shows and what it leaves."""
+    directory, log = finished("steppo")
+    shown = log.read_text()
+    assert "step 0/2  validation success" in shown
+    assert "step 1/2  return" in shown and "step 2/2  return" in shown and "run: " in shown
+    assert "Traceback" not in shown
+    assert (directory / "global_step_2").is_dir()
+    assert (directory / "cold_start" / "checkpoints").is_dir()
+    assert main(["view", str(directory / "transitions-00002.parquet")]) == 0
+    assert "reward" in capsys.readouterr().out

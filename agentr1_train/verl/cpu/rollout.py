@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from agentr1_train.local.sampler import Sampler, SampleRequest, SampleResult
+from agentr1_train.local.sampler import Sampler, SampleRequest
+from agentr1_train.verl.cpu.batcher import Batcher
 
-WINDOW = 0.02  # seconds that a request waits for others to share its batch
+Weights = Iterator[tuple[str, torch.Tensor]]
 
 
 def _name(replica_rank: int) -> str:
@@ -36,10 +36,9 @@ class HFServer:
         end = tokenizer.eos_token_id
         ends = self.model.generation_config.eos_token_id
         stop = {end, *(ends if isinstance(ends, list) else [ends])} - {None}
-        self.sampler = Sampler(self.model, pad_id=tokenizer.pad_token_id or end, stop_ids=[*stop])
+        sampler = Sampler(self.model, pad_id=tokenizer.pad_token_id or end, stop_ids=[*stop])
+        self.batcher = Batcher(sampler)
         self.response_length, self.global_steps = response_length, 0
-        self.waiting: list[tuple[SampleRequest, asyncio.Future[SampleResult]]] = []
-        self.worker: asyncio.Task[None] | None = None
 
     async def generate(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **_: Any
@@ -51,30 +50,15 @@ class HFServer:
             temperature=float(sampling_params.get("temperature", 1.0)),
             max_tokens=int(sampling_params.get("max_tokens", self.response_length)),
         )
-        future: asyncio.Future[SampleResult] = asyncio.get_running_loop().create_future()
-        self.waiting.append((request, future))
-        if self.worker is None or self.worker.done():
-            self.worker = asyncio.create_task(self._serve())
-        result = await future
+        result = await self.batcher.sample(request)
+        if result is None:  # verl's client asks again, with the tokens it has (here none)
+            return TokenOutput(token_ids=[], log_probs=[], stop_reason="aborted")
         return TokenOutput(
             token_ids=result.response_ids.tolist(),
             log_probs=result.logprobs.tolist(),
             stop_reason="completed",
             extra_fields={"global_steps": self.global_steps},
         )
-
-    async def _serve(self) -> None:
-        while self.waiting:
-            await asyncio.sleep(WINDOW)
-            batch, self.waiting = self.waiting, []
-            try:
-                results = await asyncio.to_thread(self.sampler.sample, [r for r, _ in batch])
-            except Exception as error:  # told to each who waits; the next batch may do
-                for _, future in batch:
-                    future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
-                continue
-            for (_, future), result in zip(batch, results, strict=True):
-                future.set_result(result)
 
     async def load_weights(self, weights: dict[str, np.ndarray], global_steps: int | None) -> None:
         """Replace the weights; names as in the model's state dict."""
@@ -84,15 +68,23 @@ class HFServer:
         if unexpected or set(missing) - tied:
             raise RuntimeError(f"weights: missing {missing}, unexpected {unexpected}")
         self.model.tie_weights()
-        self.sampler.weights_changed()
+        self.batcher.sampler.weights_changed()
         if global_steps is not None:
             self.global_steps = global_steps
+
+    async def abort_all_requests(self, reject_request: bool = False) -> None:
+        """See `Batcher.abort`."""
+        await self.batcher.abort(reject_request)
+
+    async def resume_generation(self) -> None:
+        """See `Batcher.resume`."""
+        await self.batcher.resume()
 
     async def nothing(self, *args: Any, **kwargs: Any) -> None:
         """Sleeping and waking: a CPU has no memory to hand over."""
 
     wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = nothing
-    abort_all_requests = resume_generation = start_profile = stop_profile = nothing
+    start_profile = stop_profile = nothing
 
 
 class HFReplica(RolloutReplica):
@@ -110,8 +102,22 @@ class HFReplica(RolloutReplica):
         self._server_address = _name(self.replica_rank)
 
 
+async def _each(weights: Any) -> AsyncIterator[tuple[str, torch.Tensor]]:
+    if hasattr(weights, "__aiter__"):
+        async for pair in weights:
+            yield pair
+    else:
+        for pair in weights:
+            yield pair
+
+
 class ServerAdapter(BaseRollout):
-    """In the training worker: hands its weights to the server of its replica."""
+    """Hands weights to the server of its replica: in the training worker, or beside the server."""
+
+    def __init__(self, *args: Any, replica_rank: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.replica_rank = int(os.environ["RANK"]) if replica_rank is None else replica_rank
+        self.is_leader_rank = True
 
     async def resume(self, tags: list[str]) -> None: ...
 
@@ -119,12 +125,12 @@ class ServerAdapter(BaseRollout):
 
     async def update_weights(
         self,
-        weights: Generator[tuple[str, torch.Tensor], None, None],
+        weights: Weights | AsyncIterator[tuple[str, torch.Tensor]],
         wire_format: str = "named_tensors",
         global_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
         # Every rank walks the generator: gathering a sharded tensor takes all of them.
-        state = {name: w.detach().float().cpu().numpy().copy() for name, w in weights}
-        server = ray.get_actor(_name(int(os.environ["RANK"])))
+        state = {n: w.detach().float().cpu().numpy().copy() async for n, w in _each(weights)}
+        server = ray.get_actor(_name(self.replica_rank))
         await server.load_weights.remote(state, global_steps)
