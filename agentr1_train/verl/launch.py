@@ -75,7 +75,8 @@ def compose(settings: Sequence[str]) -> tuple[Any, bool]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    if importlib.util.find_spec("verl") is None:
+    verl = importlib.util.find_spec("verl")
+    if verl is None or not verl.submodule_search_locations:
         raise ConfigError("backend=verl: verl is not installed; pip install 'agentr1[verl]'")
     try:
         check_version(importlib.metadata.version("verl"))
@@ -106,7 +107,10 @@ def compose(settings: Sequence[str]) -> tuple[Any, bool]:
     folder = recipe_dir(recipe).resolve()
     if not (folder / "verl.yaml").is_file():
         raise ConfigError(f"{folder}: expected a verl.yaml beside base.yaml")
-    overrides = ["size=cpu"] * cpu + presets + overrides
+    # As a folder: looking into the package imports it, which takes seconds.
+    defaults = Path(verl.submodule_search_locations[0], "trainer", "config")
+    search = f"hydra.searchpath=['file://{defaults}','pkg://agentr1_train.conf']"
+    overrides = [search, *["size=cpu"] * cpu, *presets, *overrides]
     try:
         with initialize_config_dir(str(folder), version_base=None):
             return hydra_compose("verl", overrides), cpu
@@ -178,6 +182,19 @@ def _check(config: Any, cpu: bool) -> None:
     mode, actor = config.trainer.v1.trainer_mode, config.actor_rollout_ref.actor
     if mode not in MODES:
         raise ValueError(f"trainer.v1.trainer_mode: {mode!r}, expected one of {list(MODES)}")
+    if mode == "agentr1_separate_async":
+        rollout, updates = config.actor_rollout_ref.rollout, config.trainer.v1.separate_async
+        if not (rollout.nnodes and rollout.n_gpus_per_node):
+            raise ValueError(f"{mode}: rollout.nnodes and rollout.n_gpus_per_node, expected >= 1")
+        if rollout.checkpoint_engine.backend == "naive":
+            engine = "file" if cpu else "nccl, nixl or mooncake"
+            raise ValueError(f"{mode}: rollout.checkpoint_engine.backend: expected {engine}")
+        prompts = updates.parameter_sync_step * actor.ppo_mini_batch_size
+        if config.data.train_batch_size != prompts:
+            raise ValueError(
+                f"{mode}: data.train_batch_size: {config.data.train_batch_size}, expected "
+                f"separate_async.parameter_sync_step x ppo_mini_batch_size = {prompts}"
+            )
     if config.data.train_batch_size % actor.ppo_mini_batch_size:
         raise ValueError(
             f"ppo_mini_batch_size: {actor.ppo_mini_batch_size}, expected a divisor of the "

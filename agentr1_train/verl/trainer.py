@@ -259,7 +259,8 @@ class StepLevel:
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float],
         global_steps: int, epoch: int,
     ) -> None:  # fmt: skip
-        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)  # type: ignore[misc]
+        rest = (timing_raw, global_steps, epoch)
+        super()._compute_metrics(batch, metrics, *rest)  # type: ignore[misc]
         # Environments run inside the workers' event loops: side by side, one after another in each.
         workers = self.config.actor_rollout_ref.rollout.agent.num_workers
         share = (self.env_seconds / workers + self.adapter_seconds) / max(timing_raw["step"], 1e-9)

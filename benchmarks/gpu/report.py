@@ -1,4 +1,4 @@
-"""What the logs of `run.sh` say, as one JSON file and a short table.
+"""What the runs of `run.sh verl` measured, as one JSON file and a short table.
 
 python -m benchmarks.gpu.report WORK [--json FILE]
 """
@@ -7,38 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 from pathlib import Path
 from typing import Any
 
-PAIR = re.compile(r"([\w@/\.\-]+):(-?\d[\d.]*(?:e[-+]?\d+)?)")
-PARTS = ("step", "gen", "old_log_prob", "adv", "update_actor", "update_weights", "save_checkpoint")
+from agentr1_train.local.tracking import read_metrics
 
-
-def steps(log: Path) -> list[dict[str, float]]:
-    """The metrics of each training step that verl's console logger printed; the last one wins."""
-    found: dict[int, dict[str, float]] = {}
-    for line in log.read_text(errors="replace").splitlines():
-        if "training/global_step" in line:
-            values = {name: float(v) for name, v in PAIR.findall(line)}
-            found[int(values["training/global_step"])] = values
-    return [found[n] for n in sorted(found)]
-
-
-def validations(log: Path) -> list[dict[str, float]]:
-    """Validation metrics in the order they were printed, with the step where it is known."""
-    out = []
-    for line in log.read_text(errors="replace").splitlines():
-        if "val-core/" in line:
-            out.append(
-                {k: float(v) for k, v in PAIR.findall(line.replace("'", "").replace(": ", ":"))}
-            )
-    return out
+PARTS = (
+    "step", "gen", "old_log_prob", "values", "adv", "update_critic", "update_actor",
+    "update_weights", "save_checkpoint",
+)  # fmt: skip
 
 
 def summary(rows: list[dict[str, float]]) -> dict[str, Any]:
-    """Medians over all steps but the first two of the log."""
+    """Medians over all training steps but the first two."""
     settled = rows[2:] or rows
 
     def middle(name: str) -> float | None:
@@ -73,10 +55,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
     report: dict[str, Any] = {}
-    for log in sorted(args.work.glob("*.log")):
-        rows = steps(log)
+    for file in sorted(args.work.glob("*/metrics.jsonl")):
+        lines = read_metrics(file)
+        rows = [r for r in lines if "training/global_step" in r]  # the local back end has none
         if rows:
-            report[log.stem] = summary(rows) | {"validation": validations(log)}
+            validations = [
+                {k: v for k, v in r.items() if k == "step" or k.startswith("val-core/")}
+                for r in lines
+                if any(k.startswith("val-core/") for k in r)
+            ]
+            report[file.parent.name] = summary(rows) | {"validation": validations}
     for name, figures in report.items():
         print(
             name,

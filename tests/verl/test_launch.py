@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from agentr1_train.cli.common import UsageError
 from agentr1_train.cli.main import main
 from agentr1_train.config import ConfigError
 from agentr1_train.verl import launch
+from agentr1_train.verl.watch import watch
 
 
 def test_without_verl_it_says_what_to_install(
@@ -21,6 +24,31 @@ def test_without_verl_it_says_what_to_install(
     )
     assert main(["train", "recipe=gsm8k_tool", "backend=verl"]) == 2
     assert "pip install 'agentr1[verl]'" in capsys.readouterr().err
+
+
+def test_what_verl_prints_is_kept_and_steps_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "agentr1/episode/return": 9}\n')
+    script = (
+        "import json; print('much output'); file = open('metrics.jsonl', 'a')\n"
+        "row = {'step': 2, 'agentr1/episode/return': 0.5, 'agentr1/gsm8k/success': 0.25,"
+        " 'agentr1/failed_episodes': 0, 'timing_s/step': 3.25}\n"
+        "file.write(json.dumps(row) + '\\n')"
+    )
+    for code in (0, 3):
+        words = [sys.executable, "-c", f"import os; os.chdir({str(tmp_path)!r})\n{script}"]
+        words[-1] += f"\nfile.close(); raise SystemExit({code})"
+        assert watch(words, os.environ, tmp_path, 5) == code
+        shown, errors = capsys.readouterr()
+        assert (tmp_path / "verl.log").read_text() == "much output\n" * (2 if code else 1)
+        if code:
+            assert "much output" in errors and "verl ended with 3" in errors
+            assert "run: " not in shown
+        else:
+            # The step that was there before is not shown again.
+            assert "step 2/5  return 0.500  success 0.25  3.2 s" in shown and "step 1" not in shown
+            assert f"run: {tmp_path}" in shown and not errors
 
 
 def test_the_environment_names_the_plugin_and_no_more() -> None:
@@ -43,6 +71,67 @@ def test_short_keys_and_device() -> None:
     assert launch._embedded(config)
     _, cpu = launch.compose(["recipe=gsm8k_tool", "model=/m"])
     assert not cpu
+
+
+@pytest.mark.verl
+def test_presets_and_open_keys_are_those_of_the_local_back_end() -> None:
+    pytest.importorskip("verl", reason="needs verl: make test-verl")
+    config, _ = launch.compose(
+        ["recipe=gsm8k_tool", "device=cpu", "preset=steppo", "context=window:2", "env.max_steps=9",
+         "cold_start.lr=0.5"]
+    )  # fmt: skip
+    assert config.algorithm.adv_estimator == "gae"
+    assert config.actor_rollout_ref.actor.policy_loss.loss_mode == "gspo"
+    assert config.agentr1.env.context == "window:2" and config.agentr1.env.kwargs.max_steps == 9
+    assert config.agentr1.cold_start.lr == 0.5
+
+
+@pytest.mark.verl
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("model=nowhere", "model=nowhere: expected a saved model's folder or"),
+        ("estimator=foo", "algorithm.adv_estimator: 'foo', expected one of"),
+        ("preset=foo", "preset=foo: expected one of"),
+        ("policy_loss=foo", "policy_loss: 'foo', expected one of"),
+        ("estimatr=gae", "estimatr"),
+        ("env.foo=1", "foo"),
+        ("env.difficulty=absurd", "difficulty: got 'absurd'"),
+        ("data.train_files=/nope", "data.train_files: /nope: no such file"),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=3", "expected a divisor of the 4 prompts"),
+        ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode: 'sync', expected one of"),
+        ("trainer.v1.trainer_mode=agentr1_separate_async", "rollout.nnodes"),
+    ],
+)
+def test_bad_settings_end_at_once(
+    word: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a model is made or verl is started, in one line."""
+    pytest.importorskip("verl", reason="needs verl: make test-verl")
+    directory = tmp_path / "run"
+    words = ["recipe=gsm8k_tool", "backend=verl", "device=cpu", f"dir={directory}", word]
+    assert main(["train", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and text in error and error.count("\n") == 1
+    assert not directory.exists()
+
+
+@pytest.mark.verl
+def test_another_verl_and_a_missing_gpu_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("verl", reason="needs verl: make test-verl")
+    import torch
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    words = ["train", "recipe=gsm8k_tool", "backend=verl"]
+    assert main(words) == 2
+    assert "no GPU here; give device=cpu" in capsys.readouterr().err
+    monkeypatch.delenv("AGENTR1_ANY_VERL", raising=False)
+    monkeypatch.setattr(launch.importlib.metadata, "version", lambda name: "0.8.0")
+    assert main([*words, "device=cpu"]) == 2
+    assert "verl 0.8.0 is installed" in capsys.readouterr().err
 
 
 @pytest.mark.verl

@@ -39,10 +39,12 @@ class Batcher:
                 results = await asyncio.to_thread(self.sampler.sample, [r for r, _ in batch])
             except Exception as error:  # told to each who waits; the next batch may do
                 for _, future in batch:
-                    future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+                    if not future.done():  # cancelled
+                        future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
                 continue
             for (_, future), result in zip(batch, results, strict=True):
-                future.set_result(result)
+                if not future.done():
+                    future.set_result(result)
 
     async def abort(self, reject: bool) -> None:
         """Give back what waits and let the batch in work end.
@@ -54,7 +56,7 @@ class Batcher:
         self.rejecting = reject
         waiting, self.waiting = self.waiting, []
         for _, future in waiting:
-            if not future.done():  # cancelled
+            if not future.done():
                 future.set_result(None)
         if self.worker is not None:
             await self.worker
