@@ -39,11 +39,6 @@ class Run:
     mode: str = "sync"
 
 
-SEPARATE = [  # rollout by one more process, which gets its weights through a file
-    "actor_rollout_ref.rollout.nnodes=1", "actor_rollout_ref.rollout.n_gpus_per_node=1",
-    "actor_rollout_ref.rollout.checkpoint_engine.backend=file",
-    "trainer.v1.separate_async.parameter_sync_step=1",
-]  # fmt: skip
 RUNS = {
     # Two ranks; killed hard after the first checkpoint, then resumed.
     "grpo": Run(
@@ -59,11 +54,10 @@ RUNS = {
         [
             "algorithm.adv_estimator=gae", "algorithm.gamma=0.99", "algorithm.lam=0.95",
             "agentr1.loss_weight=step", "agentr1.verl.whole_episodes=true",
-            "agentr1.env.kwargs.max_steps=2", *SEPARATE,
+            "agentr1.env.kwargs.max_steps=2",
         ],
         ranks=2,
         loss_weight="step",
-        mode="separate_async",
     ),
     "token_gae": Run(
         "alfworld",
