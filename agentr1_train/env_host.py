@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import multiprocessing as mp
+import pickle
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from agentr1_envs.errors import EnvironmentFault
@@ -97,31 +100,49 @@ def _serve(connection: Any, make_env: Callable[[], Any]) -> None:
     envs: dict[int, Any] = {}
     while True:
         try:
-            number, slot, name, args = connection.recv()
+            requests = connection.recv()
         except (EOFError, OSError):
             return
-        try:
-            if name == "drop":
-                env = envs.pop(slot, None)
-                if env is not None:
-                    env.close()
-                continue
-            if name == "make":
-                envs[slot] = make_env()
-                answer = None
-            elif name == "reset":
-                env = envs[slot]
-                env_id = getattr(env.spec, "id", None)
-                answer = (*_reset(env, *args), env_id, splices(env))
-            else:
-                answer = envs[slot].step(*args)
-            connection.send((number, True, answer))
-        except Exception as error:
-            connection.send((number, False, f"{type(error).__name__}: {error}"))
+        for request in requests:
+            number, slot, name, args = pickle.loads(request)
+            # Each answer goes at once, although requests come many in a message: when the process
+            # dies or hangs, the oldest request without an answer must be the one it died of.
+            try:
+                if name == "drop":
+                    env = envs.pop(slot, None)
+                    if env is not None:
+                        env.close()
+                    continue
+                if name == "make":
+                    envs[slot] = make_env()
+                    answer = None
+                elif name == "reset":
+                    env = envs[slot]
+                    env_id = getattr(env.spec, "id", None)
+                    answer = (*_reset(env, *args), env_id, splices(env))
+                else:
+                    answer = envs[slot].step(*args)
+                connection.send((number, True, answer))
+            except Exception as error:
+                connection.send((number, False, f"{type(error).__name__}: {error}"))
+
+
+@dataclass(slots=True)
+class _Request:
+    """What waits to be sent; `future` is None where no answer is awaited."""
+
+    number: int
+    data: bytes
+    future: asyncio.Future[Any] | None
+    timeout: float | None
 
 
 class _Worker:
-    """One process and the requests it has not answered."""
+    """One process and the requests it has not answered.
+
+    What the loop asks in one round goes out as one message, and answers that came since its last
+    round wake it once: with thousands of episodes the messages would cost more than the steps.
+    """
 
     def __init__(self, make_env: Callable[[], Any], name: str) -> None:
         # spawn: a forked child would inherit the locks of threads that do not exist in it.
@@ -133,6 +154,9 @@ class _Worker:
         self.process.start()
         child.close()
         self.loop = asyncio.get_running_loop()
+        self.outbox: list[_Request] = []
+        self.inbox: deque[tuple[int, bool, Any]] = deque()
+        self.woken = False
         self.waiting: dict[int, tuple[asyncio.Future[Any], float | None]] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.numbers = itertools.count()
@@ -142,10 +166,12 @@ class _Worker:
     def _listen(self) -> None:
         while True:
             try:
-                number, ok, answer = self.connection.recv()
+                self.inbox.append(self.connection.recv())
             except (EOFError, OSError):
                 break
-            self._tell(self._deliver, number, ok, answer)
+            if not self.woken:
+                self.woken = True
+                self._tell(self._deliver)
         self._tell(self._died)
 
     def _tell(self, function: Callable[..., None], *args: Any) -> None:
@@ -154,15 +180,18 @@ class _Worker:
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
-    def _deliver(self, number: int, ok: bool, answer: Any) -> None:
-        future, _ = self.waiting.pop(number, (None, None))
+    def _deliver(self) -> None:
+        self.woken = False  # before looking: what comes from here on wakes the loop again
+        while self.inbox:
+            number, ok, answer = self.inbox.popleft()
+            future, _ = self.waiting.pop(number, (None, None))
+            if future is None or future.done():
+                continue
+            if ok:
+                future.set_result(answer)
+            else:
+                future.set_exception(EnvironmentFault(answer))
         self._watch()
-        if future is None or future.done():
-            return
-        if ok:
-            future.set_result(answer)
-        else:
-            future.set_exception(EnvironmentFault(answer))
 
     def _watch(self) -> None:
         """Time the request that is being served: the oldest. Those behind it only wait."""
@@ -199,24 +228,47 @@ class _Worker:
         self, slot: int, name: str, args: tuple[Any, ...], timeout: float | None
     ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self.loop.create_future()
-        number = next(self.numbers)
-        self.waiting[number] = future, timeout
-        try:
-            self.connection.send((number, slot, name, args))
-        except (OSError, ValueError) as error:
-            self.waiting.pop(number, None)
-            self.alive = False  # known before its listener reports it: the next reset starts anew
-            future.set_exception(WorkerLost(f"worker process is gone: {error}"))
-        if len(self.waiting) == 1:
-            self._watch()
+        self._post(slot, name, args, future, timeout)
         return future
 
     def tell(self, slot: int, name: str) -> None:
         """A request without an answer."""
+        self._post(slot, name, (), None, None)
+
+    def _post(
+        self,
+        slot: int,
+        name: str,
+        args: tuple[Any, ...],
+        future: asyncio.Future[Any] | None,
+        timeout: float | None,
+    ) -> None:
+        number = next(self.numbers)
+        # Pickled here, so that what cannot be is the fault of this request alone.
+        data = pickle.dumps((number, slot, name, args), pickle.HIGHEST_PROTOCOL)
+        self.outbox.append(_Request(number, data, future, timeout))
+        if len(self.outbox) == 1:
+            self.loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        requests, self.outbox = self.outbox, []
         try:
-            self.connection.send((next(self.numbers), slot, name, ()))
-        except (OSError, ValueError):
-            return  # the process is gone, and the environment with it
+            if not self.alive:
+                raise OSError("it has ended")
+            self.connection.send([request.data for request in requests])
+        except (OSError, ValueError) as error:
+            self.alive = False  # known before its listener reports it: the next reset starts anew
+            for request in requests:
+                if request.future is not None and not request.future.done():
+                    lost = WorkerLost(f"worker process is gone: {error}")
+                    request.future.set_exception(lost)
+            return
+        idle = not self.waiting
+        for request in requests:
+            if request.future is not None:
+                self.waiting[request.number] = request.future, request.timeout
+        if idle:
+            self._watch()
 
     def kill(self) -> None:
         self.alive = False

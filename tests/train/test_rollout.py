@@ -109,6 +109,18 @@ def test_processes_contain_engines_that_hang_or_die(how, workers):
     check_half_failed(episodes, "took over" if how == "hang" else "worker process ended")
 
 
+def test_a_request_that_cannot_be_sent_harms_no_other_of_its_message():
+    loop = EnvLoop(
+        NoOpEnv, StubPolicy(0.0), concurrency=6, isolation="process", step_timeout=15, workers=1
+    )
+    todo = jobs(6)
+    todo[2].options = {"task": lambda: None}
+    episodes = run(loop, todo)
+    assert [e.valid for e in episodes] == [True, True, False, True, True, True]
+    assert "pickle" in episodes[2].fault
+    assert all(len(e.transitions) == 20 for e in episodes if e.valid)
+
+
 def test_an_episode_after_a_worker_died_unnoticed_gets_a_new_process():
     """The request finds the pipe broken before the listener has reported the end."""
 
