@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agentr1_recipes.progress import ProgressBar
+
 from agentr1_envs.alfworld import official
 from agentr1_envs.alfworld.generator import PANEL_SIZES, TASK_TYPES, generated_tasks
 from agentr1_envs.alfworld.rows import pack, pack_logic
@@ -98,8 +100,8 @@ def _official(
         return None
     if folder.name not in official.SPLIT_FOLDERS.values() and split != args.splits[0]:
         return None  # a folder without splits: its games are rows of the first split only
-    with _progress(f"Reading {folder.name}") as update:
-        found = scans[split] = official.scan(folder, update)
+    with ProgressBar(f"Reading {folder.name}") as bar:
+        found = scans[split] = official.scan(folder, bar.update)
     tasks = []
     for path in found.games[: args.limit]:
         try:
@@ -124,15 +126,15 @@ def _generated(args: argparse.Namespace, split: str) -> list[dict[str, Any]]:
     size = min(args.size or default, args.limit or args.size or default)
     panel = generated_tasks(split, size)
     tasks = []
-    with _progress(f"Making {split}") as update:
+    with ProgressBar(f"Making {split}", size) as bar:
         for i in range(size):
             tasks.append(panel[i])
-            update(i + 1, size)
+            bar.advance()
     if args.games_dir:
-        with _progress(f"Writing {split}") as update:
+        with ProgressBar(f"Writing {split}", size) as bar:
             target = Path(args.games_dir) / official.SPLIT_FOLDERS[split]
-            for i, _ in enumerate(official.write_games(tasks, target)):
-                update(i + 1, size)
+            for _ in official.write_games(tasks, target):
+                bar.advance()
     return tasks
 
 
@@ -157,29 +159,6 @@ def _rows(
             ground_truth=task["goal"],
             kwargs=kwargs,
         )
-
-
-class _progress:
-    """A rich progress bar as a context; gives ``update(done, total)``."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __enter__(self) -> Any:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, transient=True)
-        self._bar.start()
-        self._task = self._bar.add_task(self._text, total=None)
-        return self._update
-
-    def _update(self, done: int, total: int) -> None:
-        if done % 16 == 0 or done == total:
-            self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _report(

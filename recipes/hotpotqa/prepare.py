@@ -13,9 +13,11 @@ import bz2
 import json
 import os
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
+
+from agentr1_recipes.progress import ProgressBar
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.hotpotqa import official
@@ -153,8 +155,8 @@ def _official(args: argparse.Namespace) -> tuple[Panels, list[dict[str, Any]], i
     data = official.Dataset()
     for path in args.input:
         before = len(data.tasks)
-        with _progress(f"Reading {Path(path).name}", None) as advance:
-            official.read(path, aliases=args.aliases, into=data, limit=args.limit, tick=advance)
+        with ProgressBar(f"Reading {Path(path).name}") as bar:
+            official.read(path, aliases=args.aliases, into=data, limit=args.limit, tick=bar.advance)
         split = args.split or split_of_file(path, "validation")
         panels.setdefault(split, []).extend(data.tasks[before:])
     for split in [split for split, tasks in panels.items() if not tasks]:
@@ -166,11 +168,11 @@ def _official(args: argparse.Namespace) -> tuple[Panels, list[dict[str, Any]], i
 
 def _write_corpus(path: Path, passages: Iterator[Mapping[str, Any]], total: int | None) -> int:
     count = 0
-    with _progress("Writing the corpus", total) as advance, atomic_write(path, "w") as handle:
+    with ProgressBar("Writing the corpus", total) as bar, atomic_write(path, "w") as handle:
         for row in passages:
             handle.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
-            advance()
+            bar.advance()
     return count
 
 
@@ -220,38 +222,6 @@ def _wiki_files(path: Path) -> Iterator[tuple[str, Iterable[bytes]]]:
     except tarfile.TarError as error:
         reason = str(error).partition("\n")[0].rstrip(":")
         raise TaskDataError(str(path), f"a tar archive of .bz2 files ({reason})") from None
-
-
-class _progress:
-    """A rich progress bar as a context; gives a function that counts one."""
-
-    def __init__(self, text: str, total: int | None) -> None:
-        self._text, self._total = text, total
-
-    def __enter__(self) -> Callable[[], None]:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, TimeElapsedColumn(), transient=True)
-        self._bar.start()
-        self._task = self._bar.add_task(self._text, total=self._total)
-        self._count = 0
-        return self._advance
-
-    def _advance(self) -> None:
-        # Rich takes a lock at each update: once in 256 rows is often enough.
-        self._count += 1
-        if not self._count % 256:
-            self._bar.update(self._task, completed=self._count)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _missing(panels: Panels, paragraphs: list[dict[str, Any]]) -> int:
