@@ -6,16 +6,11 @@ a child, so that one that hangs, prints or crashes is a line in the report. Noth
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import queue
 import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -24,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from agentr1_envs import __version__
+from agentr1_train.machine import machine
+from agentr1_train.probes import run_probes
 from agentr1_train.tested_versions import TESTED, TESTED_BRIDGES, TESTED_VERL
 
 
@@ -99,27 +96,6 @@ if f["available"]:
     f["bf16"] = torch.cuda.is_bf16_supported()
     torch.zeros(8, device="cuda").sum().item()
 result = f
-"""
-
-# One child imports everything in turn and reports line by line on a descriptor of its own, since
-# packages print; when it dies or hangs, the parent knows at which one and goes on with the rest.
-_CHILD = """
-import importlib, json, os, sys, time, warnings
-out = os.fdopen(os.dup(1), "w"); os.dup2(2, 1); warnings.simplefilter("ignore")
-for name, modules, code in json.loads(sys.stdin.read()):
-    print(json.dumps({"begin": name}), file=out, flush=True)
-    start, error, names = time.perf_counter(), None, {"result": None}
-    try:
-        for module in modules:
-            importlib.import_module(module)
-        exec(code, names)
-    except BaseException as e:
-        lines = str(e).strip().splitlines() or [""]
-        error = f"{type(e).__name__}: {lines[0][:300]}".rstrip(": ")
-    seconds = time.perf_counter() - start
-    line = {"name": name, "error": error, "seconds": seconds, "result": names.get("result")}
-    print(json.dumps(line), file=out, flush=True)
-os._exit(0)
 """
 
 
@@ -243,81 +219,6 @@ def _extra_report(
     return report
 
 
-def run_probes(
-    probes: list[tuple[str, tuple[str, ...], str]],
-    timeout: float,
-    tick: Callable[[str], None] = lambda name: None,
-) -> dict[str, dict[str, Any]]:
-    """Import modules and run code in a child process; ``{"error", "seconds", "result"}`` each."""
-    outcomes: dict[str, dict[str, Any]] = {}
-    waiting = list(probes)
-    while waiting:
-        current = waiting[0][0]
-        for line in _child(waiting, timeout):
-            if "begin" in line:
-                current = line["begin"]
-                tick(current)
-            elif "stopped" in line:
-                outcomes[current] = {"error": line["stopped"], "seconds": None, "result": None}
-            else:
-                outcomes[line["name"]] = line
-        waiting = [probe for probe in waiting if probe[0] not in outcomes]
-    return outcomes
-
-
-def _child(probes: list[Any], timeout: float) -> Iterator[dict[str, Any]]:
-    """The child's lines; the last is ``{"stopped": why}`` when it did not come to its end."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    # The package itself must be found where it is no installed distribution.
-    root = str(Path(__file__).resolve().parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join(
-        dict.fromkeys([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", _CHILD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read(stream: Any) -> None:
-        for text in stream:
-            lines.put(text)
-        lines.put(None)
-
-    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
-    process.stdin.write(json.dumps(probes))
-    process.stdin.close()
-    done = 0
-    deadline = time.monotonic() + timeout
-    try:
-        while True:
-            try:
-                text = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                yield {"stopped": f"no end after {timeout:g} s"}
-                return
-            if text is None:
-                break
-            line = json.loads(text)
-            if "name" in line:
-                done += 1
-                deadline = time.monotonic() + timeout
-            yield line
-        if done < len(probes):
-            code = process.wait(10)
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            yield {"stopped": f"the import ended the process ({how})"}
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 # --- versions -------------------------------------------------------------------------------------
 
 
@@ -398,65 +299,6 @@ def allows(wanted: str, version: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...]:
     release = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, release[0].split("."))) if release else ()
-
-
-# --- the machine ----------------------------------------------------------------------------------
-
-
-def machine() -> dict[str, Any]:
-    """Cores, memory and disk as this process may use them; sizes in bytes."""
-    total, available = _memory()
-    folders = {"here": Path.cwd(), "temporary files": Path(os.environ.get("TMPDIR", "/tmp"))}
-    folders["cache"] = Path(os.environ.get("AGENTR1_CACHE", Path.home() / ".cache"))
-    disk = {}
-    for name, folder in folders.items():
-        while not folder.exists() and folder != folder.parent:
-            folder = folder.parent
-        disk[name] = {"path": str(folder), "free": shutil.disk_usage(folder).free}
-    shared = Path("/dev/shm")
-    return {
-        "cores": _cores(),
-        "memory": total,
-        "memory_available": available,
-        "shared_memory": shutil.disk_usage(shared).total if shared.is_dir() else None,
-        "disk": disk,
-        "compilers": [tool for tool in ("gcc", "g++", "make") if shutil.which(tool)],
-    }
-
-
-def _cores() -> float:
-    """Cores by affinity and by the control group's quota."""
-    try:
-        cores = float(len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS and Windows
-        cores = float(os.cpu_count() or 1)
-    quota = _read("/sys/fs/cgroup/cpu.max").split()
-    if len(quota) == 2 and quota[0].isdigit():
-        cores = min(cores, int(quota[0]) / int(quota[1]))
-    return cores
-
-
-def _memory() -> tuple[int | None, int | None]:
-    """Total and available, by /proc/meminfo and the control group's limit."""
-    found = {
-        key: int(value) * 1024
-        for key, value in re.findall(r"(\w+):\s+(\d+) kB", _read("/proc/meminfo"))
-    }
-    total, available = found.get("MemTotal"), found.get("MemAvailable")
-    limit = _read("/sys/fs/cgroup/memory.max").strip()
-    if limit.isdigit() and total is not None and int(limit) < total:
-        used = _read("/sys/fs/cgroup/memory.current").strip()
-        total = int(limit)
-        if used.isdigit() and available is not None:
-            available = min(available, max(0, total - int(used)))
-    return total, available
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 # --- a GPU run ------------------------------------------------------------------------------------
