@@ -97,8 +97,8 @@ class WebShopEnv(TextTaskEnv):
 
     Action:
         Text: ``search[keywords]`` where there is a search bar, or ``click[text]`` with a text that
-        stands on the page: ``back to search``, ``next >``, ``< prev``, a product's code (ASIN), an
-        option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter case does
+        stands on the page: ``back to search``, ``next >``, ``< prev``, a product's code (ASIN) or
+        number, an option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter case does
         not matter; what follows the last bracket is ignored. Anything else changes nothing and is
         an agent error (``bad_format``, ``no_search_bar``, ``empty_search``, ``not_clickable``).
         With ``action_format="think_action"`` the command stands in
@@ -110,7 +110,8 @@ class WebShopEnv(TextTaskEnv):
         and visited products as ``[clicked button]``. ``text``: visible texts joined by
         `` [SEP] ``, no sign of what is chosen. ``compact``: buttons in brackets on shared lines,
         plain texts shortened to keep the page within `observation_chars`; the text of an action is
-        never cut.
+        never cut. With ``result_labels="number"`` the results of a page are 1 to 10 in place of
+        their ASINs.
 
     Rewards:
         0 until the purchase. Then, by `reward_mode`, ``score``: the score in [0, 1];
@@ -127,7 +128,7 @@ class WebShopEnv(TextTaskEnv):
         catalog: Folder made by ``agentr1 prepare webshop``. None: the generated catalog of 1,000
             products, made at first use.
         goals: ``"human"`` or ``"synthetic"``.
-        observation, observation_chars: see Observation.
+        observation, observation_chars, result_labels: see Observation.
         reward_mode: see Rewards.
         action_format, tool_format: see Action.
         compat: ``"princeton"`` follows the published environment where it differs (see
@@ -158,6 +159,7 @@ class WebShopEnv(TextTaskEnv):
         goals: str = "human",
         observation: str = "text_rich",
         observation_chars: int = pages.DEFAULT_COMPACT_CHARS,
+        result_labels: str = "asin",
         reward_mode: str = "score",
         action_format: str = "command",
         tool_format: str = "hermes",
@@ -172,6 +174,9 @@ class WebShopEnv(TextTaskEnv):
         _one_of("observation", observation, pages.MODES)
         _one_of("reward_mode", reward_mode, REWARD_MODES)
         _one_of("compat", compat, (None, "princeton"))
+        _one_of("result_labels", result_labels, ("asin", "number"))
+        if compat is not None and result_labels != "asin":
+            raise ValueError(f"compat={compat!r} has result_labels='asin', got {result_labels!r}")
         if isinstance(observation_chars, bool) or int(observation_chars) < 1:
             raise ValueError(f"observation_chars must be at least 1, got {observation_chars!r}")
         if weighted and self.order != "random":
@@ -179,7 +184,7 @@ class WebShopEnv(TextTaskEnv):
         self.goals, self.observation, self.reward_mode = goals, observation, reward_mode
         self.observation_chars, self.compat = int(observation_chars), compat
         self.show_attributes, self.magic_queries = show_attributes, magic_queries
-        self.weighted = weighted
+        self.weighted, self.result_labels = weighted, result_labels
         self.action_format, self.tool_format = action_format, tool_format
         self._reader = CommandReader(
             action_format,
@@ -253,6 +258,7 @@ class WebShopEnv(TextTaskEnv):
             princeton=self.compat == "princeton",
             show_attributes=self.show_attributes,
             magic_queries=self.magic_queries,
+            numbered=self.result_labels == "number",
             name=task["task_id"].rpartition("/")[2],
             seed=derive_int("webshop", task["task_id"]),
         )

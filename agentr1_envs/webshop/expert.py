@@ -66,9 +66,9 @@ class Expert:
         if session.page == "results":
             if session.query != self.query.lower():
                 return "click[back to search]"
-            asin = self.shop.catalog.asin(self.wanted)
-            if asin.lower() in session.clickables():
-                return f"click[{asin}]"
+            link = session.link_to(self.wanted)
+            if link is not None:
+                return f"click[{link}]"
             return "click[next >]" if "next >" in session.clickables() else "click[back to search]"
         if session.page == "sub":
             return "click[< prev]"

@@ -1,7 +1,7 @@
 """The shop's pages as lists of nodes, and the three ways an agent sees them.
 
 A page is a list of ``(kind, text, on)`` nodes in reading order. Kinds: ``TEXT``; ``BUTTON``;
-``LINK``, a product's ASIN (on: visited before); ``OPTION``, an option's value (on: chosen). The
+``LINK``, a product's ASIN or number (on: visited before); ``OPTION``, an option's value (on: chosen). The
 node lists follow the pages of the published shop node by node, so that both give the same text.
 """
 
@@ -60,10 +60,10 @@ def results_page(
     """A page of search results.
 
     Args:
-        cards: (ASIN, title, price tag) of the page's products.
+        cards: (ASIN or number, title, price tag) of the page's products.
         page: Number of the page, from 1.
         total: Number of products found.
-        visited: ASINs whose links are shown as clicked.
+        visited: Those of the first whose links are shown as clicked.
         always_next: Offer `NEXT` even on the last page.
     """
     nodes = [

@@ -105,6 +105,7 @@ class ShopSession:
         princeton: Follow the published shop, see the module's text.
         show_attributes: Offer the sub-page Attributes.
         magic_queries: None: as the rule set says.
+        numbered: Results are clicked by their place on the page, "1" to "10", not by ASIN.
         name: Part of page addresses.
         seed: For the magic query ``<r>`` only.
     """
@@ -117,11 +118,13 @@ class ShopSession:
         princeton: bool = False,
         show_attributes: bool = False,
         magic_queries: bool | None = None,
+        numbered: bool = False,
         name: str = "0",
         seed: int = 0,
     ) -> None:
         self.catalog, self.instruction, self.name = catalog, instruction, name
         self.princeton, self.show_attributes = princeton, show_attributes
+        self.numbered = numbered
         self.magic_queries = princeton if magic_queries is None else magic_queries
         self.page = "search"
         self.sub_page = ""
@@ -219,8 +222,8 @@ class ShopSession:
 
     def _click(self, kind: str, label: str, option: str = "", value: str = "") -> Reply:
         if kind == pages.LINK:
-            self.product = self.catalog.product(self._row_of(label))
-            self.visited.add(label)
+            self.product = self.catalog.product(self._linked()[label])
+            self.visited.add(self.product.asin)
             self._go("item")
         elif kind == pages.OPTION:
             self.options[option] = value
@@ -251,11 +254,18 @@ class ShopSession:
         self.product, self.options = None, {}
         self._go("results")
 
-    def _row_of(self, asin: str) -> int:
-        for row in self._shown():
-            if self.catalog.card(row)[0] == asin:
-                return row
-        raise AssertionError(f"{asin} is not on the page")  # links come from _shown()
+    def _linked(self) -> dict[str, int]:
+        """The page's links: label -> row of the catalog."""
+        rows = self._shown()
+        if self.numbered:
+            return {str(place): row for place, row in enumerate(rows, 1)}
+        return {self.catalog.card(row)[0]: row for row in reversed(rows)}
+
+    def link_to(self, row: int) -> str | None:
+        """The label of the link to a product, None where the page has none."""
+        if self.page != "results":
+            return None
+        return next((label for label, linked in self._linked().items() if linked == row), None)
 
     def _shown(self) -> Sequence[int]:
         first = (self.number - 1) * pages.PRODUCTS_PER_PAGE
@@ -292,12 +302,17 @@ class ShopSession:
         if self.page == "search":
             return pages.search_page(self.instruction)
         if self.page == "results":
+            cards = [self.catalog.card(row) for row in self._shown()]
+            visited = self.visited
+            if self.numbered:
+                visited = {str(n) for n, card in enumerate(cards, 1) if card[0] in visited}
+                cards = [(str(n), *card[1:]) for n, card in enumerate(cards, 1)]
             return pages.results_page(
                 self.instruction,
-                [self.catalog.card(row) for row in self._shown()],
+                cards,
                 page=self.number,
                 total=len(self.results),
-                visited=self.visited,
+                visited=visited,
                 always_next=self.princeton,
             )
         assert self.product is not None
