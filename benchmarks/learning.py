@@ -4,8 +4,8 @@
 
 For each seed: the recipe; supervised learning alone for the same processor time (a cold start made
 that much longer, its schedule stretched with it); and the recipe with the rewards of each batch
-dealt to its episodes at random, which must not improve. Success is greedy, on the recipe's fixed
-panels of held-out tasks.
+dealt to its episodes at random, which must not improve. The two that learn by reinforcement go on
+from one cold start. Success is greedy, on the recipe's fixed panels of held-out tasks.
 """
 
 from __future__ import annotations
@@ -32,6 +32,17 @@ def train(directory: Path, words: list[str]) -> list[dict[str, Any]]:
     return read_metrics(directory / "metrics.jsonl")
 
 
+def branch(start: Path, name: str) -> Path:
+    """A run that goes on from where `start` ended; one that exists is left as it is."""
+    directory = start.with_name(start.name.replace("-start", f"-{name}"))
+    if not directory.exists():
+        part = directory.with_name(directory.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(start, part)
+        part.rename(directory)
+    return directory
+
+
 def panels(line: dict[str, Any]) -> dict[str, float]:
     """Success on each panel in a line of metrics."""
     return {
@@ -49,7 +60,9 @@ def last_panels(rows: list[dict[str, Any]]) -> dict[str, float]:
 def one_seed(recipe: str, seed: int, root: Path, extra: list[str]) -> dict[str, Any]:
     """The run and both controls for a seed."""
     words = [f"recipe={recipe}", f"seed={seed}", *extra]
-    rows = train(root / f"seed{seed}-rl", words)
+    start = root / f"seed{seed}-start"
+    train(start, [*words, "steps=0"])
+    rows = train(branch(start, "rl"), words)
     first, last = rows[0], rows[-1]
     from agentr1_train.config import load_config
 
@@ -58,10 +71,10 @@ def one_seed(recipe: str, seed: int, root: Path, extra: list[str]) -> dict[str, 
     per_step = last["time/cold_start_cpu"] / max(steps, 1)
     training = last["time/cpu_total"] - first["time/cpu_total"] + last["time/cold_start_cpu"]
     longer = max(round(training / per_step), steps)
+    shuffled = train(branch(start, "shuffled"), [*words, "agentr1.shuffle_rewards=true"])
     supervised = train(
         root / f"seed{seed}-supervised", [*words, f"cold_start.steps={longer}", "steps=0"]
     )
-    shuffled = train(root / f"seed{seed}-shuffled", [*words, "agentr1.shuffle_rewards=true"])
     return {
         "seed": seed,
         "cpu_seconds": round(last["time/cpu_total"], 1),

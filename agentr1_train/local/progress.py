@@ -61,8 +61,8 @@ class Progress:
         note = "  ".join(f"{k} {v:.3f}" for k, v in numbers.items())
         if self._bars is not None:
             self._bars.update(self._tasks[name], advance=1, note=note)
-        elif self.enabled and (done + 1) % max(total // 10, 1) == 0 and note:
-            print(f"{name}: {done + 1}/{total}  {note}", flush=True)
+        elif self.enabled and (done + 1) % max(total // 10, 1) == 0:
+            print(f"{name}: {done + 1}/{total}  {note}".rstrip(), flush=True)
 
     def finish(self, name: str) -> None:
         """Take the bar away."""

@@ -79,7 +79,10 @@ def prepare_model(
     episodes = _written(config, progress)
     length = int(settings["context_length"])
     tokenizer = tiny.train_tokenizer(
-        texts(episodes), int(settings["vocab_size"]), model_max_length=length
+        texts(episodes),
+        int(settings["vocab_size"]),
+        model_max_length=length,
+        split_digits=bool(settings["split_digits"]),
     )
     model = tiny.build_model(
         tokenizer, path, seed=int(config["agentr1"]["seed"]), max_positions=length

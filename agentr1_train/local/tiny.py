@@ -48,17 +48,24 @@ SIZES: dict[str, dict[str, Any]] = {
              "num_key_value_heads": 2, "intermediate_size": 576},
     "small": {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8,
               "num_key_value_heads": 2, "intermediate_size": 768},
+    "mini": {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "intermediate_size": 384},
     "micro": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
               "num_key_value_heads": 1, "intermediate_size": 128},
 }  # fmt: skip
 
 
 def train_tokenizer(
-    texts: Iterable[str], vocab_size: int = 1024, *, model_max_length: int = 2048
+    texts: Iterable[str],
+    vocab_size: int = 1024,
+    *,
+    model_max_length: int = 2048,
+    split_digits: bool = True,
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE with single-digit numbers and a chat template that knows tools.
+    """A byte-level BPE and a chat template that knows tools.
 
-    Any text encodes and decodes to itself: bytes never seen in ``texts`` are tokens too.
+    ``split_digits`` makes each digit a token, which sums need; without it " 12" can be one token,
+    which is shorter where numbers are only names. Any text encodes and decodes to itself: bytes never seen in ``texts`` are tokens too.
     ``vocab_size`` counts the special tokens; it must be at least 300.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -70,8 +77,11 @@ def train_tokenizer(
         )
     roles = [f"<|{r}|>" for r in ROLES]
     tok = Tokenizer(models.BPE())
-    tok.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
+    words = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.pre_tokenizer = (
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), words])
+        if split_digits
+        else words
     )
     tok.decoder = decoders.ByteLevel()
     tok.train_from_iterator(

@@ -57,6 +57,19 @@ def tokenizer():
     return tiny.train_tokenizer(["hello world 123"] * 3, 300)
 
 
+def test_a_tokenizer_keeps_or_splits_numbers():
+    texts = ["go to shelf 12, go to shelf 7"] * 4
+    for split_digits in (True, False):
+        made = tiny.train_tokenizer(texts, 300, split_digits=split_digits)
+        ids = made("go to shelf 12")["input_ids"]
+        assert made.decode(ids) == "go to shelf 12"
+        pieces = made.convert_ids_to_tokens(ids)
+        assert (pieces[-2:] == ["1", "2"]) is split_digits
+        assert (pieces[-1] == "Ġ12") is not split_digits
+        odd = "99 Bäume\n"
+        assert made.decode(made(odd)["input_ids"]) == odd
+
+
 def rollout(model, tokenizer, rng, *, groups=4, size=4, truncated=False) -> list[Transition]:
     """Two-step episodes; the reward is the share of low ids in the second reply."""
     end = tokenizer.eos_token_id

@@ -20,6 +20,7 @@ from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_set import TaskSet
 from agentr1_envs.webshop.catalog import Catalog
 from agentr1_envs.webshop.env import GoalTasks, WebShopEnv
+from agentr1_envs.webshop.expert import Expert, Observer
 from agentr1_envs.webshop.goals import combination, combinations, draw_cap, shuffled
 from tests.webshop.conftest import MakeShop, human_goal, product
 
@@ -129,6 +130,24 @@ def test_observation_modes_show_the_same_page(shop: Catalog) -> None:
         zip(seen["compact"], [s[0] for s in play(small, BUY)], strict=True), BUY, strict=True
     ):
         assert len(short) <= len(long), action
+
+
+@pytest.mark.parametrize("observation", ["text_rich", "compact"])
+def test_scripts_play_numbered_results(observation: str) -> None:
+    kwargs = {"observation": observation, "goals": "synthetic", "split": "test"}
+    for script in (Expert, Observer):
+        played = []
+        for labels in ("asin", "number"):
+            env = gym.make(ID, result_labels=labels, **kwargs)
+            obs, info = env.reset(options={"task_index": 3})
+            player = script(env)
+            player.reset(obs, info)
+            bought = False
+            while not bought:
+                obs, reward, bought, truncated, info = env.step(player.act(obs, info))
+                assert not truncated and "agent_error" not in info
+            played.append((reward, env.unwrapped.session.product.asin))
+        assert played[0] == played[1]
 
 
 def test_think_action_replies(shop: Catalog) -> None:
@@ -247,6 +266,8 @@ def test_weighted_draws_follow_the_weights(make_shop: MakeShop) -> None:
         {"observation": "html"},
         {"reward_mode": "dense"},
         {"compat": "x"},
+        {"result_labels": "title"},
+        {"result_labels": "number", "compat": "princeton"},
         {"action_format": "x"},
         {"tool_format": "x"},
         {"observation_chars": 0},

@@ -115,6 +115,28 @@ def test_pages_of_results(shop: Catalog) -> None:
     assert published.clickables() == ["back to search", "< prev", "next >"]
 
 
+def test_numbered_results_are_the_same_products(shop: Catalog) -> None:
+    plain, numbered = ShopSession(shop, "x"), ShopSession(shop, "x", numbered=True)
+    for session in (plain, numbered):
+        session.act("search[chair]")
+        session.act("click[next >]")
+    codes = [c for c in plain.clickables() if c.startswith("c0")]
+    assert [c for c in numbered.clickables() if c.isdigit()] == [str(n) for n in range(1, 11)]
+    assert numbered.act(f"click[{codes[2]}]").error == "not_clickable"
+    for code, number in ((codes[2], "3"), (codes[9], "10")):
+        assert plain.act(f"click[{code}]").error is numbered.act(f"click[{number}]").error is None
+        assert numbered.product == plain.product
+        for session in (plain, numbered):
+            session.act("click[< prev]")
+    # What was visited is marked where it stands, here and not on the page before.
+    assert "[clicked button] 3 [clicked button_]" in words(numbered)
+    assert "[button] 4 [button_]" in words(numbered)
+    row = shop.row_of(codes[2].upper())
+    assert numbered.link_to(row) == "3" and plain.link_to(row) == codes[2].upper()
+    numbered.act("click[< prev]")
+    assert "[clicked button]" not in words(numbered) and numbered.link_to(row) is None
+
+
 def test_nothing_found(shop: Catalog) -> None:
     session = ShopSession(shop, "x")
     assert session.act("search[the of]").error is None
