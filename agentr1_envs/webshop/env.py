@@ -98,9 +98,10 @@ class WebShopEnv(TextTaskEnv):
     Action:
         Text: ``search[keywords]`` where there is a search bar, or ``click[text]`` with a text that
         stands on the page: ``back to search``, ``next >``, ``< prev``, a product's code (ASIN) or
-        number, an option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter case does
-        not matter; what follows the last bracket is ignored. Anything else changes nothing and is
-        an agent error (``bad_format``, ``no_search_bar``, ``empty_search``, ``not_clickable``).
+        number, an option's value, ``description``, ``features``, ``reviews``, ``buy now``. Letter
+        case does not matter; what follows the last bracket is ignored. Anything else changes
+        nothing and is an agent error (``bad_format``, ``no_search_bar``, ``empty_search``,
+        ``not_clickable``).
         With ``action_format="think_action"`` the command stands in
         ``<think>..</think><action>COMMAND</action>``, with ``"tool"`` in a call of the tool
         ``env_step(command)`` in `tool_format`; only the first call of a reply is carried out.

@@ -1,8 +1,9 @@
 """The shop's pages as lists of nodes, and the three ways an agent sees them.
 
 A page is a list of ``(kind, text, on)`` nodes in reading order. Kinds: ``TEXT``; ``BUTTON``;
-``LINK``, a product's ASIN or number (on: visited before); ``OPTION``, an option's value (on: chosen). The
-node lists follow the pages of the published shop node by node, so that both give the same text.
+``LINK``, a product's ASIN or number (on: visited before); ``OPTION``, an option's value (on:
+chosen). The node lists follow the pages of the published shop node by node, so that both give the
+same text.
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ def train_tokenizer(
     """A byte-level BPE and a chat template that knows tools.
 
     ``split_digits`` makes each digit a token, which sums need; without it " 12" can be one token,
-    which is shorter where numbers are only names. Any text encodes and decodes to itself: bytes never seen in ``texts`` are tokens too.
+    which is shorter where numbers are only names.
+
+    Any text encodes and decodes to itself: bytes never seen in ``texts`` are tokens too.
     ``vocab_size`` counts the special tokens; it must be at least 300.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
