@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from agentr1_envs.alfworld.engine import NOTHING, StateEngine
 from agentr1_envs.alfworld.game import UnreachableGoal
 from agentr1_envs.alfworld.pddl import UnsupportedGame
+from agentr1_envs.alfworld.rooms import DIFFICULTIES
 from agentr1_envs.alfworld.rows import check_row, game_of, row_texts
 from agentr1_envs.alfworld.wording import DEFAULT_WORDING
 from agentr1_envs.command_reply import BadReply, CommandReader
@@ -62,6 +63,7 @@ class ALFWorldEnv(TextTaskEnv):
             or grammar go to the real one, with a warning) or "textworld" (needs the extra
             ``alfworld``).
         action_format, tool_format: see Action.
+        difficulty: Of generated games: "normal", or "easy": rooms of at most seven receptacles.
         num_tasks: Number of generated games; None takes 10,000 (train) or 200 (other splits).
         split, tasks, order, shard, max_steps, render_mode, error_penalty, max_errors: see
             `TextTaskEnv`. ``valid_seen`` is the split "validation", ``valid_unseen`` is "test".
@@ -84,6 +86,7 @@ class ALFWorldEnv(TextTaskEnv):
         engine: str = "state",
         action_format: str = "command",
         tool_format: str = "hermes",
+        difficulty: str = "normal",
         num_tasks: int | None = None,
         split: str = "train",
         tasks: TaskSource | str | os.PathLike[str] | None = None,
@@ -97,6 +100,8 @@ class ALFWorldEnv(TextTaskEnv):
             purpose="Carry out one command in the house and see what happens.",
             example="go to desk 1",
         )
+        if difficulty not in DIFFICULTIES:
+            raise ValueError(f"difficulty must be one of {DIFFICULTIES}, got {difficulty!r}")
         if num_tasks is not None and num_tasks < 1:
             raise ValueError(f"num_tasks must be None or at least 1, got {num_tasks!r}")
         if data is not None and tasks is not None:
@@ -105,6 +110,7 @@ class ALFWorldEnv(TextTaskEnv):
             raise FileNotFoundError(f"{os.fspath(data)}: no such folder of ALFWorld games")
         super().__init__(split=split, tasks=tasks, **kwargs)
         self.data, self.engine, self.num_tasks = data, engine, num_tasks
+        self.difficulty = difficulty
         self.action_format, self.tool_format = action_format, tool_format
         self._reader = reader
         self._engine: Any = None  # StateEngine or TextworldEngine: what is played
@@ -127,7 +133,7 @@ class ALFWorldEnv(TextTaskEnv):
             return OfficialTasks(self.data, split)
         from agentr1_envs.alfworld.generator import generated_tasks
 
-        return generated_tasks(split, self.num_tasks)
+        return generated_tasks(split, self.num_tasks, self.difficulty)
 
     def _check_task(self, row: dict[str, Any]) -> None:
         check_row(row)

@@ -19,6 +19,7 @@ from agentr1_envs.alfworld.compiler import compile_game
 from agentr1_envs.alfworld.engine import StateEngine
 from agentr1_envs.alfworld.game import UnreachableGoal
 from agentr1_envs.alfworld.rooms import (
+    DIFFICULTIES,
     OBJECT_KINDS,
     OBJECTS,
     OPENABLE,
@@ -35,6 +36,9 @@ GENERATOR_KEY = "alfworld-gen1"
 PANEL_SIZES = {"train": 10_000, "validation": 200, "test": 200}
 SCENES = {"train": 240, "validation": 60, "test": 60}
 MAX_EXPERT_STEPS = 30
+# An easy room: so many receptacles, no two of a kind; kitchens keep what changes things.
+EASY_RECEPTACLES = 7
+_EASY_KEEPS = frozenset({"Fridge", "Microwave", "SinkBasin"})
 
 TASK_TYPES = (
     "pick_and_place_simple",
@@ -132,11 +136,19 @@ def _location(random: Random) -> str:
     return "loc" + "".join("_bar_" + part for part in parts)
 
 
+def _easy_room(room: str, random: Random) -> dict[str, tuple[int, int]]:
+    """The kinds of receptacles of an easy room, one of each."""
+    kept = [kind for kind in ROOMS[room] if kind in _EASY_KEEPS]
+    others = [kind for kind in ROOMS[room] if kind not in _EASY_KEEPS]
+    kept += random.sample(others, EASY_RECEPTACLES - len(kept))
+    return {kind: (1, 1) for kind in ROOMS[room] if kind in kept}
+
+
 @lru_cache(maxsize=1024)
-def make_scene(split: str, number: int) -> Scene:
+def make_scene(split: str, number: int, difficulty: str = "normal") -> Scene:
     """Scene `number` of a split; a pure function."""
-    split = canonical_split(split)
-    random = derive_random(GENERATOR_KEY, "scene", split, number)
+    split, easy = canonical_split(split), difficulty == "easy"
+    random = derive_random(_key(difficulty), "scene", split, number)
     room = tuple(ROOMS)[number % len(ROOMS)]
     receptacles: list[tuple[str, str, str]] = []
     locations: list[str] = []
@@ -149,7 +161,8 @@ def make_scene(split: str, number: int) -> Scene:
         locations.append(location)
         return location
 
-    for kind, (least, most) in ROOMS[room].items():
+    counts = _easy_room(room, random) if easy else ROOMS[room]
+    for kind, (least, most) in counts.items():
         for _ in range(random.randint(least, most)):
             while True:
                 point = (random.uniform(-4, 4), random.uniform(0, 2.4), random.uniform(-4, 4))
@@ -162,7 +175,8 @@ def make_scene(split: str, number: int) -> Scene:
             location = random.choice(receptacles)[2] if shared else new_location()
             receptacles.append((identifier, kind, location))
     new_location()  # where the agent starts: nothing is within reach
-    return Scene(f"{split}-{room}-{number}", room, tuple(sorted(receptacles)), tuple(locations))
+    prefix = f"{split}-easy" if easy else split
+    return Scene(f"{prefix}-{room}-{number}", room, tuple(sorted(receptacles)), tuple(locations))
 
 
 def _holders(scene: Scene, kind: str) -> list[str]:
@@ -191,11 +205,15 @@ def _place(draft: Draft, random: Random, kind: str, avoid: str = "") -> str | No
     return identifier
 
 
-def _furnish(draft: Draft, random: Random, wanted: str, avoid: str, lamp: str) -> None:
-    """Fill the room with distractors, sparing the goal's own kind."""
+def _furnish(
+    draft: Draft, random: Random, wanted: str, avoid: str, lamp: str, share: float
+) -> None:
+    """Fill the room with distractors (of a `share` of the kinds), sparing the goal's own kind."""
     room = draft.scene.room
     for kind, spec in OBJECTS.items():
         if room not in spec.rooms or kind == lamp:
+            continue
+        if share < 1 and random.random() >= share:
             continue
         if kind == wanted:
             extra = random.choice((0, 0, 1))
@@ -336,11 +354,19 @@ def _problem_pddl(draft: Draft, goal: str) -> str:
     return "\n".join(parts)
 
 
-def make_game(split: str, index: int, task_type: str | None = None) -> dict[str, Any]:
+def _key(difficulty: str) -> str:
+    return GENERATOR_KEY if difficulty == "normal" else f"{GENERATOR_KEY}-{difficulty}"
+
+
+def make_game(
+    split: str, index: int, task_type: str | None = None, difficulty: str = "normal"
+) -> dict[str, Any]:
     """Game `index` of a split, as a task row; a pure function.
 
     Args:
         task_type: one of ``TASK_TYPES``; None goes through them in turn.
+        difficulty: ``"easy"`` rooms have at most seven receptacles, no two of a kind, and few
+            objects.
 
     Returns:
         A row with ``task_type``, ``goal``, ``room``, ``scene``, ``pddl_params`` (the keys of
@@ -354,9 +380,11 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
         task_type = TASK_TYPES[index % len(TASK_TYPES)]
     elif task_type not in TASK_TYPES:
         raise ValueError(f"task_type must be one of {TASK_TYPES}, got {task_type!r}")
-    random = derive_random(GENERATOR_KEY, "game", split, task_type, index)
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"difficulty must be one of {DIFFICULTIES}, got {difficulty!r}")
+    random = derive_random(_key(difficulty), "game", split, task_type, index)
     while True:
-        scene = make_scene(split, random.randrange(SCENES[split]))
+        scene = make_scene(split, random.randrange(SCENES[split]), difficulty)
         choices = _choices(scene, task_type)
         if not choices:
             continue
@@ -370,7 +398,7 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
             placed.append(_place(draft, random, lamp))
         if None in placed:
             continue
-        _furnish(draft, random, kind, recep, lamp)
+        _furnish(draft, random, kind, recep, lamp, 0.3 if difficulty == "easy" else 1.0)
         goal = random.choice(GOALS[task_type]).format(
             obj=kind.lower(), recep=recep.lower(), toggle=lamp.lower()
         )
@@ -399,18 +427,23 @@ def make_game(split: str, index: int, task_type: str | None = None) -> dict[str,
         }
 
 
-def generated_tasks(split: str, size: int | None = None) -> GeneratedTasks:
+def generated_tasks(
+    split: str, size: int | None = None, difficulty: str = "normal"
+) -> GeneratedTasks:
     """The embedded panel of a split, one for all environments of the process.
 
     Making a game takes milliseconds (it is solved, too), and the episodes of a group play the same
     one in as many environments.
     """
     split = canonical_split(split)
-    return _panel(split, PANEL_SIZES[split] if size is None else size)
+    return _panel(split, PANEL_SIZES[split] if size is None else size, difficulty)
 
 
 @lru_cache(maxsize=16)
-def _panel(split: str, size: int) -> GeneratedTasks:
+def _panel(split: str, size: int, difficulty: str) -> GeneratedTasks:
     return GeneratedTasks(
-        lambda index: make_game(split, index), size=size, split=split, key=GENERATOR_KEY
+        lambda index: make_game(split, index, difficulty=difficulty),
+        size=size,
+        split=split,
+        key=_key(difficulty),
     )

@@ -91,12 +91,16 @@ def parity_games(number: int, seed: int) -> Iterator[ParityGame]:
     for i in range(number):
         random = derive_random("alfworld-parity", seed, i)
         task_type = TASK_TYPES[i % len(TASK_TYPES)]
-        row = make_game("test", random.randrange(1 << 30), task_type)
+        index, easy = random.randrange(1 << 30), random.random() < 0.2
+        row = make_game("test", index, task_type, "easy" if easy else "normal")
         problem = unpack(row["problem"])
         texts = (domain, grammar.replace(GOAL_PLACEHOLDER, row["goal"]))
-        marks = []
+        marks = ["easy"] if easy else []
         if random.random() < 0.3:
-            texts, marks = (older_domain(texts[0]), older_grammar(texts[1])), ["old wording"]
+            texts, marks = (
+                (older_domain(texts[0]), older_grammar(texts[1])),
+                [*marks, "old wording"],
+            )
         for chance, mark, bend in _BENDS:
             if random.random() < chance:
                 problem = bend(problem, random)

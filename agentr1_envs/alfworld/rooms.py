@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Of generated games.
+DIFFICULTIES = ("normal", "easy")
+
 # Kind -> (at least, at most) in a room.
 Counts = dict[str, tuple[int, int]]
 

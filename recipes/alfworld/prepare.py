@@ -19,6 +19,7 @@ from agentr1_recipes.progress import ProgressBar
 
 from agentr1_envs.alfworld import official
 from agentr1_envs.alfworld.generator import PANEL_SIZES, TASK_TYPES, generated_tasks
+from agentr1_envs.alfworld.rooms import DIFFICULTIES
 from agentr1_envs.alfworld.rows import pack, pack_logic
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_files import verl_row, write_rows
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--size", type=int, metavar="N", help="generated games of each split (default: 2,000 / 200)"
+    )
+    parser.add_argument(
+        "--difficulty", choices=DIFFICULTIES, default="normal", help="of generated games"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="at most N games of each split")
     parser.add_argument(
@@ -60,8 +64,10 @@ def main(args: argparse.Namespace) -> int:
         value = getattr(args, name)
         if value is not None and value < 1:
             raise TaskDataError(f"--{name}", "a whole number of at least 1", value=value)
-    if args.input_dir and (args.size or args.games_dir):
-        raise TaskDataError("--input_dir", "no --size and no --games_dir: those are for generated")
+    if args.input_dir and (args.size or args.games_dir or args.difficulty != "normal"):
+        raise TaskDataError(
+            "--input_dir", "no --size, --games_dir or --difficulty: those are for generated games"
+        )
     if args.input_dir and not os.path.isdir(args.input_dir):
         raise FileNotFoundError(f"{args.input_dir}: no such folder of ALFWorld games")
     if args.games_dir:
@@ -124,7 +130,7 @@ def _official(
 def _generated(args: argparse.Namespace, split: str) -> list[dict[str, Any]]:
     default = min(PANEL_SIZES[split], 2000)
     size = min(args.size or default, args.limit or args.size or default)
-    panel = generated_tasks(split, size)
+    panel = generated_tasks(split, size, args.difficulty)
     tasks = []
     with ProgressBar(f"Making {split}", size) as bar:
         for i in range(size):

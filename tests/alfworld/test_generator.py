@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 
+import gymnasium as gym
 import pytest
 
 from agentr1_envs.alfworld.engine import StateEngine
 from agentr1_envs.alfworld.expert import solve
 from agentr1_envs.alfworld.generator import (
+    EASY_RECEPTACLES,
     GOALS,
     MAX_EXPERT_STEPS,
     SCENES,
@@ -124,6 +126,38 @@ def test_rooms_are_furnished_as_their_kind(rows):
         doors = set(re.findall(r"\(openable (\S+)\)", problem))
         assert doors == {r for r, kind in kinds.items() if kind in OPENABLE}
     assert shared > NUMBER / 2 and twins and nested
+
+
+def test_easy_games_are_small_and_others():
+    for i in range(24):
+        row = make_game("train", i, difficulty="easy")
+        problem = unpack(row["problem"])
+        kinds = re.findall(r"\(receptacleType \w+ (\w+)Type\)", problem)
+        assert len(kinds) == len(set(kinds)) == EASY_RECEPTACLES
+        assert set(kinds) <= set(ROOMS[row["room"]])
+        if row["room"] == "kitchen":
+            assert {"Fridge", "Microwave", "SinkBasin"} <= set(kinds)
+        assert row["scene"].startswith("train-easy-")
+        engine = StateEngine(game_of(row))
+        for command in solve(engine):
+            engine.step(command)
+        assert engine.won
+    easy, normal = generated_tasks("test", 6, "easy"), generated_tasks("test", 6)
+    assert easy.hash != normal.hash and easy[2]["task_id"] != normal[2]["task_id"]
+    layouts = {
+        split: {make_scene(split, i, "easy").receptacles for i in range(n)}
+        for split, n in SCENES.items()
+    }
+    assert not layouts["train"] & layouts["test"] and not layouts["train"] & layouts["validation"]
+    env = gym.make("AgentR1/ALFWorld-v0", difficulty="easy", split="test")
+    observation, _ = env.reset(options={"task_index": 0})
+    assert observation.count(" 1,") + observation.count(" 1.") == EASY_RECEPTACLES
+    for make in (
+        lambda: make_game("test", 0, difficulty="hard"),
+        lambda: gym.make("AgentR1/ALFWorld-v0", difficulty="hard"),
+    ):
+        with pytest.raises(ValueError, match="difficulty must be one of"):
+            make()
 
 
 def test_the_table_of_objects_names_known_rooms_and_receptacles():
