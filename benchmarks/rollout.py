@@ -103,6 +103,7 @@ def play(
     steps: int,
     latency: float,
     workers: int | None,
+    tasks: int = 64,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> tuple[float, float]:
     """Seconds by the event loop's clock and of processor time; resets are part of both."""
@@ -115,7 +116,7 @@ def play(
         workers=workers,
     )
     # Groups share a task, as in training; a new game costs ALFWorld some milliseconds to set up.
-    jobs = [EpisodeJob(f"e{i}", seed=i % 64) for i in range(episodes)]
+    jobs = [EpisodeJob(f"e{i}", seed=i % tasks) for i in range(episodes)]
     gc.collect()
 
     async def run() -> tuple[float, float]:
@@ -134,16 +135,22 @@ def play(
 
 
 def measure(
-    name: str, episodes: int, steps: int, latency: float, workers: int | None = None
+    name: str,
+    episodes: int,
+    steps: int,
+    latency: float,
+    workers: int | None = None,
+    tasks: int = 64,
 ) -> dict[str, Any]:
     """Wall, processor and ideal seconds, and the efficiencies."""
-    wall, cpu = play(name, episodes, steps, latency, workers)
+    wall, cpu = play(name, episodes, steps, latency, workers, tasks)
     ideal = steps * latency
     own = None
     if workers is None:
-        own = ideal / play(name, episodes, steps, latency, None, OwnCoreLoop)[0]
+        own = ideal / play(name, episodes, steps, latency, None, tasks, OwnCoreLoop)[0]
     return {
         "environment": name,
+        "tasks": tasks,
         "workers": workers or "inline",
         "episodes": episodes,
         "steps": steps,
@@ -168,9 +175,14 @@ def main() -> None:
     args = parser.parse_args()
     rows = [measure("no-op", 1000, 20, 0.05), measure("no-op", 4000, 20, 0.2)]
     if args.alfworld:
-        rows += [measure("alfworld", 4000, 20, 0.2, workers) for workers in (None, 2)]
+        rows += [
+            measure("alfworld", 4000, 20, 0.2, workers, tasks)
+            for tasks in (64, 4000)
+            for workers in (None, 2)
+        ]
     shown = {
-        "environment": "environment", "workers": "workers", "episodes": "episodes",
+        "environment": "environment", "tasks": "tasks", "workers": "workers",
+        "episodes": "episodes",
         "latency_ms": "latency, ms", "cpu_us_per_step": "cpu us a step",
         "wall efficiency": "wall", "own core efficiency": "own core",
     }  # fmt: skip
