@@ -39,7 +39,7 @@ $(VENV)/.alfworld: $(VENV)/.test
 train: $(VENV)/.train ## train RECIPE (gsm8k_tool) with the local back end, or go on with it; ARGS are passed on
 	$(BIN)/agentr1 train recipe=$(RECIPE) --resume $(ARGS)
 
-test: lint typecheck test-main test-verl-fast test-bridges ## linter, type checker, all tests but verl's runs (test-verl)
+test: lint typecheck test-main test-verl test-bridges ## linter, type checker and all tests
 
 test-main: $(VENV)/.alfworld ## the tests that run in .venv, real TextWorld included
 	$(BIN)/python -m pytest -m "not verl and not bridge" $(ARGS)

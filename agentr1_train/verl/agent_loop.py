@@ -151,7 +151,8 @@ class GymStepAgentLoop:
         if not episode.valid or not episode.transitions:
             logger.warning("episode %s left out: %s", session, episode.fault)
             return []
-        return self._rows(episode, policy, bootstrap=train)
+        # The state after a cut is a row for the critic; where there is none, nobody looks at it.
+        return self._rows(episode, policy, bootstrap=train and bool(self.config.critic.enable))
 
     def _rows(
         self, episode: Episode, policy: VerlPolicy, *, bootstrap: bool
