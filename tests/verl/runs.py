@@ -17,6 +17,9 @@ from agentr1_train.local.tracking import read_metrics
 from agentr1_train.verl.launch import environment
 
 ROOT = Path(__file__).resolve().parents[2]
+# A run takes a minute or two of two free cores, and ten times as long where others have them: only
+# one that hangs is to be ended.
+PATIENCE = 3_000  # seconds
 
 
 def inputs(model: Path, data: Path) -> list[str]:
@@ -69,7 +72,7 @@ def start(words: list[str], log: Path, data: Path | None = None) -> subprocess.P
         )  # fmt: skip
 
 
-def finish(process: subprocess.Popen[bytes], log: Path, seconds: float = 900) -> None:
+def finish(process: subprocess.Popen[bytes], log: Path, seconds: float = PATIENCE) -> None:
     try:
         code = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -93,10 +96,10 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 900
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert process.poll() is None, "verl ended before it was killed"
-        assert time.monotonic() < deadline, "nothing happened in 15 minutes"
+        assert time.monotonic() < deadline, f"nothing happened in {PATIENCE} seconds"
         time.sleep(0.2)
 
 

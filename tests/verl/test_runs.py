@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-pytestmark = [pytest.mark.verl, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.verl, pytest.mark.slow, pytest.mark.timeout(9_000)]
 pytest.importorskip("verl", reason="needs verl: make test-verl")
 
 from agentr1_envs.transitions import read_transitions  # noqa: E402
@@ -156,7 +156,7 @@ def finished(inputs: dict[str, tuple[Path, Path]], tmp_path_factory: pytest.Temp
                 runs.kill(process)
                 (directory / "killed_after").write_text(tracker.read_text())
                 refused = runs.start(words, root / "refused.txt")
-                assert refused.wait(900) == 2
+                assert refused.wait(runs.PATIENCE) == 2
                 assert "give --resume" in (root / "refused.txt").read_text()
                 process = runs.start([*words, "--resume"], log)
             runs.finish(process, log)
