@@ -15,6 +15,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import verl
+
+from agentr1_train.verl import check_version
+
+check_version(verl.__version__)  # here, so that it ends the command itself and not a far worker
+
 
 class _AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function with a module right after it was imported."""

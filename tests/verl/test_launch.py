@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -132,6 +133,21 @@ def test_another_verl_and_a_missing_gpu_are_named(
     monkeypatch.setattr(launch.importlib.metadata, "version", lambda name: "0.8.0")
     assert main([*words, "device=cpu"]) == 2
     assert "verl 0.8.0 is installed" in capsys.readouterr().err
+
+
+@pytest.mark.verl
+def test_verls_own_entry_refuses_another_verl_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("verl", reason="needs verl: make test-verl")
+    script = (
+        "import agentr1_train.verl as adapter; adapter.TESTED_VERSIONS = ('0.1',)\n"
+        "import runpy; runpy.run_module('verl.trainer.main_ppo', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=launch.environment(True), cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "is installed; this adapter" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.verl
