@@ -40,6 +40,11 @@ def line(row: Mapping[str, float], total: int | None) -> str:
     return "  ".join(words)
 
 
+def _leave(number: int, _: object) -> None:
+    # What a scheduler sends; without this verl would go on alone.
+    raise SystemExit(128 + number)
+
+
 def watch(
     words: Sequence[str],
     env: Mapping[str, str],
@@ -68,6 +73,7 @@ def watch(
     shown = {r["step"] for r in read_metrics(metrics)}
     with log.open("ab") as out:
         process = subprocess.Popen(words, env=env, stdout=out, stderr=subprocess.STDOUT)
+        before = signal.signal(signal.SIGTERM, _leave)
         try:
             while True:
                 code = process.poll()
@@ -84,6 +90,7 @@ def watch(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(30)
                 process.kill()
+            signal.signal(signal.SIGTERM, before)
     if code:
         text = log.read_bytes()[-200_000:].decode(errors="replace").splitlines()[-TAIL:]
         print(os.linesep.join(text), file=sys.stderr)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,25 @@ def test_wrong_words_are_named(tmp_path: Path) -> None:
             ["recipe=gsm8k_tool", "device=cpu", f"dir={tmp_path}"],
             resume=False, overwrite=False, print_only=False,
         )  # fmt: skip
+
+
+def test_a_terminated_run_takes_its_command_with_it(tmp_path: Path) -> None:
+    """What Slurm and Kubernetes send is SIGTERM."""
+    command = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    code = (
+        "import os, sys; from pathlib import Path; from agentr1_train.verl.watch import watch;"
+        f"watch([sys.executable, '-c', {command!r}], os.environ, Path('.'), None)"
+    )
+    outer = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+            assert outer.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        inner = int((tmp_path / "pid").read_text())
+        outer.send_signal(signal.SIGTERM)
+        assert outer.wait(60) == 128 + signal.SIGTERM
+    finally:
+        outer.kill()
+    with pytest.raises(ProcessLookupError):
+        os.kill(inner, 0)
