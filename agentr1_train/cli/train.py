@@ -85,14 +85,7 @@ def run(config: Any, *, resume: bool, overwrite: bool, quiet: bool) -> dict[str,
     backend = str(config.agentr1.backend)
     if backend != "local":
         raise UsageError(f"backend={backend}: expected local or verl")
-    if directory.exists() and not directory.is_dir():
-        raise UsageError(f"dir={directory}: expected a folder, this is a file")
-    with _alone(directory):
-        used = any(path.name != LOCK for path in directory.iterdir())
-        if used and not (resume or overwrite):
-            raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
-        if used and overwrite and not resume:
-            _clear(directory)
+    with run_folder(directory, resume=resume, overwrite=overwrite):
         plain = OmegaConf.to_container(config, resolve=True)
         assert isinstance(plain, dict)
         try:
@@ -104,6 +97,25 @@ def run(config: Any, *, resume: bool, overwrite: bool, quiet: bool) -> dict[str,
         # Only now: a setting that cannot work leaves neither a run nor another run's settings.
         save_config(config, directory / "config.yaml")
         return trainer.run()
+
+
+@contextlib.contextmanager
+def run_folder(directory: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """A run's folder for this process alone; what an earlier run left is kept, cleared or refused.
+
+    Raises:
+        UsageError: it is a file, another process trains there, or it holds a run and neither flag
+            was given.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"dir={directory}: expected a folder, this is a file")
+    with _alone(directory):
+        used = any(path.name != LOCK for path in directory.iterdir())
+        if used and not (resume or overwrite):
+            raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
+        if used and not resume:
+            _clear(directory)
+        yield
 
 
 @contextlib.contextmanager

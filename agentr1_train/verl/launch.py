@@ -132,7 +132,7 @@ def run(
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from agentr1_train.cli.train import LOCK, _alone, _clear
+    from agentr1_train.cli.train import run_folder
 
     try:
         config, cpu = compose(settings)
@@ -143,14 +143,7 @@ def run(
     except (ValueError, OmegaConfBaseException) as error:  # ConfigError is a ValueError
         raise UsageError(" ".join(str(error).split())) from None
     directory = Path(config.trainer.default_local_dir).resolve()
-    if directory.exists() and not directory.is_dir():
-        raise UsageError(f"dir={directory}: expected a folder, this is a file")
-    with _alone(directory):
-        used = any(path.name != LOCK for path in directory.iterdir())
-        if used and not (resume or overwrite):
-            raise UsageError(f"{directory} holds a run: give --resume, --overwrite or name=OTHER")
-        if used and not resume:
-            _clear(directory)
+    with run_folder(directory, resume=resume, overwrite=overwrite):
         config.trainer.resume_mode = "auto" if resume else "disable"
         config.trainer.default_local_dir = str(directory)
         if config.actor_rollout_ref.model.path in SIZES:
