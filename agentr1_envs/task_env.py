@@ -138,6 +138,10 @@ class TextTaskEnv(gym.Env[str, str]):
         """Do `action`."""
         raise NotImplementedError
 
+    def _too_long(self, message: str) -> StepOutcome:
+        """The answer to a reply that is too long to be read; the state stays as it is."""
+        return StepOutcome(message, agent_error=agent_error("too_long", message))
+
     def _final(self) -> tuple[bool, float]:
         """``(success, score)`` of the episode that just ended; score in [0, 1]."""
         raise NotImplementedError
@@ -314,7 +318,7 @@ class TextTaskEnv(gym.Env[str, str]):
         else:
             limit = self.action_space.max_length  # type: ignore[attr-defined]
             message = f"The reply is {len(action)} characters long; at most {limit} are read."
-            outcome = StepOutcome(message, agent_error=agent_error("too_long", message))
+            outcome = self._too_long(message)
         reward, error = float(outcome.reward), outcome.agent_error
         if error is not None:
             self._error_count += 1

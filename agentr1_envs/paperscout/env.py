@@ -8,15 +8,16 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, ClassVar
 
+from agentr1_envs.arguments import mapping, share, whole
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.paperscout.libraries import SELECTORS, open_library, open_selector
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.metrics import Scores, count_scores
 from agentr1_envs.paperscout.official import to_task
-from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, base_id
+from agentr1_envs.paperscout.papers import ABSTRACT_WORDS, base_id, parse_date
 from agentr1_envs.paperscout.pool import CallRecord, Pool
 from agentr1_envs.paperscout.reward import RewardRule
-from agentr1_envs.task_env import StepOutcome
+from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSet, TaskSource
 from agentr1_envs.tool_env import ToolEnv
 from agentr1_envs.tool_formats import ToolCall
@@ -131,27 +132,19 @@ class PaperScoutEnv(ToolEnv):
         max_calls: int = 5,
         **kwargs: Any,
     ) -> None:
-        for name, value in (("k", k), ("max_references", max_references), ("shown", shown)):
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value!r}")
-        if abstract_words < 0:
-            raise ValueError(f"abstract_words: expected at least 0, got {abstract_words!r}")
-        for name, part in (
-            ("select_threshold", select_threshold),
-            ("success_recall", success_recall),
-        ):
-            if not 0 < part <= 1:
-                raise ValueError(f"{name}: expected a value in (0, 1], got {part!r}")
+        self.k, self.max_references = whole("k", k), whole("max_references", max_references)
+        self.shown = whole("shown", shown)
+        self.abstract_words = whole("abstract_words", abstract_words, 0)
+        self.select_threshold = share("select_threshold", select_threshold)
+        self.success_recall = share("success_recall", success_recall)
         if selector not in SELECTORS:
             raise ValueError(f"selector: expected one of {', '.join(SELECTORS)}, got {selector!r}")
         self.reward_rule = RewardRule(
             top, keep, search_cost, expand_cost, invalid, discrete, discrete_threshold
         )
-        self.k, self.max_references = k, max_references
-        self.shown, self.abstract_words = shown, abstract_words
-        self.select_threshold, self.success_recall = select_threshold, success_recall
-        self.library_name, self._library_options = library, dict(library_options or {})
-        self.selector_name, self._selector_options = selector, dict(selector_options or {})
+        self.library_name, self.selector_name = library, selector
+        self._library_options = mapping("library_options", library_options)
+        self._selector_options = mapping("selector_options", selector_options)
         self._library: PaperLibrary | None = None
         self._selector: Any = None
         self._notes: list[str] = []
@@ -188,6 +181,12 @@ class PaperScoutEnv(ToolEnv):
     def _make_tasks(self, split: str) -> TaskSource:
         tasks = self.library.tasks(split)
         if tasks is None:
+            splits = ("train", "validation", "test")
+            have = " or ".join(f"split={s!r}" for s in splits if self.library.tasks(s) is not None)
+            if have:
+                raise ValueError(
+                    f"library {self.library_name!r} has no tasks of the split {split!r}: use {have}"
+                )
             raise ValueError(
                 f"library {self.library_name!r} has no tasks of its own: name a query file with "
                 "tasks=, or give one with reset(options={'task': row})"
@@ -213,7 +212,7 @@ class PaperScoutEnv(ToolEnv):
             raise TaskDataError(
                 source, "at least one identifier (or another selector)", field="gold", value=gold
             )
-        if cutoff is not None and (isinstance(cutoff, bool) or not isinstance(cutoff, int)):
+        if cutoff is not None and (not isinstance(cutoff, int) or parse_date(cutoff) is None):
             raise TaskDataError(source, "a number YYYYMMDD", field="cutoff", value=cutoff)
         wanted = row.get("library")
         if wanted is not None and wanted != self.library.hash:
@@ -270,7 +269,8 @@ class PaperScoutEnv(ToolEnv):
         self._counts = {"search": 0, "expand": 0, "repeats": 0}
         self._hits = self._selected = 0
         self._unseen_gold = set(self._gold)
-        self.library  # noqa: B018 - a library that cannot be opened is a fault of reset
+        # What cannot be opened is a fault of reset, not of the first call that needs it.
+        self.library, self.selector  # noqa: B018
         self._notes = []
         return self._pool.text(self.head())
 
@@ -369,6 +369,12 @@ class PaperScoutEnv(ToolEnv):
                 notes.append(message if message.startswith("Error") else f"Error: {message}")
         self._notes = notes
         outcome.observation = self._pool.text(self.head(), notes)
+
+    def _too_long(self, message: str) -> StepOutcome:
+        self._notes = [f"Error: {message}"]
+        return StepOutcome(
+            self._pool.text(self.head(), self._notes), agent_error=agent_error("too_long", message)
+        )
 
     def _on_answer(self, text: str) -> StepOutcome:
         self._notes = []

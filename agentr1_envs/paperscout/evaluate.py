@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -149,7 +150,7 @@ def _papers(
         if score is not None:
             if isinstance(score, bool) or not isinstance(score, int | float):
                 raise TaskDataError(source, "a number", number, f"{where}.score", score)
-            if not math.isfinite(score):
+            if not abs(score) <= sys.float_info.max:  # a NaN, or more than a float can hold
                 raise TaskDataError(source, "a finite number", number, f"{where}.score", score)
             scores[name] = max(scores.get(name, -math.inf), float(score))
     ranked = unique_ids(names)

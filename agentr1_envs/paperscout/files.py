@@ -49,6 +49,10 @@ def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Ite
                 os.rename(final, old)
             shutil.rmtree(old, ignore_errors=True)
         raise OSError(f"{final}: another process keeps writing it")
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.filename = str(final)  # a full disk does not say which file it cut
+        raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

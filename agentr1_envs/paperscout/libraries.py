@@ -39,12 +39,14 @@ def open_library(name: str, options: Mapping[str, Any] | None = None) -> PaperLi
         TaskDataError: the folder is not what it should be.
         ValueError: an unknown option.
     """
+    if not isinstance(name, str | os.PathLike) or not os.fspath(name):
+        raise ValueError(f"library: expected a name or a folder, got {name!r}")
     given = dict(options or {})
     place = name if name == "generated" or name in LIVE else os.path.abspath(name)
     # A folder that was prepared anew in the meantime is opened anew.
     stamp = 0 if place == name else folder_stamp(place)
-    key = ("library", place, stamp, json.dumps(given, sort_keys=True))
     try:
+        key = ("library", place, stamp, json.dumps(given, sort_keys=True))
         return _once(key, lambda: _library(name, given))
     except TypeError as error:
         raise ValueError(f"library {name!r}, library_options {given}: {error}") from error
@@ -139,8 +141,8 @@ def open_selector(name: str, options: Mapping[str, Any] | None, library: PaperLi
         EnvironmentFault: the encoder's library is not installed.
     """
     given = dict(options or {})
-    key = ("selector", name, json.dumps(given, sort_keys=True), library)
     try:
+        key = ("selector", name, json.dumps(given, sort_keys=True), library)
         return _once(key, lambda: _selector(name, given, library))
     except TypeError as error:
         raise ValueError(f"selector {name!r}, selector_options {given}: {error}") from error

@@ -10,7 +10,14 @@ from typing import Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.paperscout.metrics import unique_ids
-from agentr1_envs.paperscout.papers import Paper, base_id, cut_words, date_from_id, parse_date
+from agentr1_envs.paperscout.papers import (
+    Paper,
+    base_id,
+    cut_words,
+    date_from_id,
+    is_identifier,
+    parse_date,
+)
 from agentr1_envs.task_files import iter_rows
 
 
@@ -38,7 +45,8 @@ def query_task(row: Mapping[str, Any], number: int, source: str) -> dict[str, An
     if not isinstance(answers, list) or not answers:
         raise TaskDataError(source, "a list of identifiers", number, "answer_arxiv_id", answers)
     for place, name in enumerate(answers):
-        if not isinstance(name, str) or not base_id(name):
+        # More lenient than for papers, since published rows may name what no library has.
+        if not isinstance(name, str) or not base_id(name) or not base_id(name).isprintable():
             field = f"answer_arxiv_id[{place}]"
             raise TaskDataError(source, "an arXiv identifier", number, field, name)
     titles = row.get("answer", [])
@@ -163,8 +171,9 @@ def _identifier(row: Mapping[str, Any], number: int, source: str) -> str:
     value = row.get("id", row.get("arxiv_id"))
     if not isinstance(value, str) or not base_id(value):
         raise TaskDataError(source, "a non-empty str", number, "id", value)
-    if any(c.isspace() for c in base_id(value)) or len(value) > 200:
-        raise TaskDataError(source, "an identifier without white space", number, "id", value)
+    if not is_identifier(value):
+        expected = "an identifier of at most 200 printable characters without white space"
+        raise TaskDataError(source, expected, number, "id", value)
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,16 @@ def base_id(identifier: str) -> str:
     text = text.removesuffix(".pdf")
     text = _VERSION.sub("", text)
     return _SUBJECT_CLASS.sub(r"\1/", text)
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a library can hold a paper of this name and an agent write it in a call.
+
+    Control characters and halves of surrogate pairs are neither shown nor stored faithfully: a
+    NUL at the end would make two papers one.
+    """
+    name = base_id(text)
+    return bool(name) and len(text) <= 200 and name.isprintable() and " " not in name
 
 
 def is_arxiv_id(identifier: str) -> bool:
@@ -110,3 +121,8 @@ class Paper:
     def text(self) -> str:
         """What an index reads: the title and the abstract."""
         return f"{self.title}\n{self.abstract}" if self.abstract else self.title
+
+
+def papers_before(papers: Sequence[Paper], before: int | None) -> list[Paper]:
+    """The papers dated before YYYYMMDD; one of unknown date (0) may be newer and is left out."""
+    return [paper for paper in papers if before is None or 0 < paper.date < before]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentr1_envs.arguments import number, whole
 from agentr1_envs.multi_agent.aec import as_aec
 from agentr1_envs.multi_agent.base import Info, TextParallelEnv
 from agentr1_envs.paperscout.env import PaperScoutEnv
@@ -85,12 +86,13 @@ class PaperScoutParallelEnv(TextParallelEnv):
         render_mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        if max_candidates < 1:
-            raise ValueError(f"max_candidates: expected at least 1, got {max_candidates!r}")
+        self.individual = number("individual", individual, None)
+        self.shared = number("shared", shared, None)
+        self.hit, self.miss = number("hit", hit, None), number("miss", miss, None)
+        self.false = number("false", false, None)
+        self.max_candidates = whole("max_candidates", max_candidates)
+        self.selector_words = whole("selector_words", selector_words, 0)
         self.env = PaperScoutEnv(**kwargs)
-        self.individual, self.shared = individual, shared
-        self.hit, self.miss, self.false = hit, miss, false
-        self.max_candidates, self.selector_words = max_candidates, selector_words
         self._format = get_format(self.env.tool_format)
         self._select = Tool(select)
         self._setup([CRAWLER, SELECTOR], render_mode)

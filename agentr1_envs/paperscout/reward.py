@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agentr1_envs.arguments import number, whole
+
 
 @dataclass(frozen=True, slots=True)
 class RewardRule:
@@ -26,10 +28,14 @@ class RewardRule:
     discrete_threshold: float = 0.4
 
     def __post_init__(self) -> None:
-        if self.top < 1:
-            raise ValueError(f"reward constant top must be at least 1, got {self.top}")
-        if self.keep < 0:
-            raise ValueError(f"reward constant keep must not be negative, got {self.keep}")
+        whole("top", self.top)
+        number("keep", self.keep)
+        number("discrete_threshold", self.discrete_threshold)
+        for name in ("search_cost", "expand_cost", "invalid"):
+            # Of either sign: a price below 0 and a mild penalty are somebody's experiment.
+            number(name, getattr(self, name), None)
+        if not isinstance(self.discrete, bool):
+            raise ValueError(f"discrete must be True or False, got {self.discrete!r}")
 
     def call(self, kind: str, relevances: Iterable[float]) -> float:
         """Reward of a valid call of ``kind`` ("search" or "expand").

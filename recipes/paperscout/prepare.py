@@ -219,7 +219,9 @@ def _report(
         console.print(table)
     store = library.store
     _say(f"{library.folder}: {len(store):,} papers, {store.citations:,} citations")
-    _say(f'gym.make("{ENV_ID}", library="{library.root}")')
+    # The default split is "train": without rows of it, that line alone would not play.
+    split = "" if not tables or "train" in tables else f', split="{next(iter(tables))}"'
+    _say(f'gym.make("{ENV_ID}", library="{library.root}"{split})')
 
 
 def _say(text: str) -> None:

@@ -14,7 +14,15 @@ from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.paperscout.library import MAX_REFERENCES, PaperLibrary
 from agentr1_envs.paperscout.live.http import LiveClient, MalformedAnswer
 from agentr1_envs.paperscout.live.semantic_scholar import SemanticScholarLibrary
-from agentr1_envs.paperscout.papers import Paper, base_id, cut_words, is_arxiv_id, parse_date
+from agentr1_envs.paperscout.papers import (
+    Paper,
+    base_id,
+    cut_words,
+    date_from_id,
+    is_arxiv_id,
+    papers_before,
+    parse_date,
+)
 
 BASE_URL = "https://export.arxiv.org"
 INTERVAL = 3.0
@@ -41,7 +49,7 @@ def parse_feed(body: bytes) -> list[Paper]:
         raise MalformedAnswer("a document type declaration")
     try:
         root = ElementTree.fromstring(body)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # also its encoding
         raise MalformedAnswer(f"no XML: {error}") from error
     if root.tag != f"{_ATOM}feed":
         raise MalformedAnswer(f"expected an Atom feed, got <{root.tag}>")
@@ -60,7 +68,7 @@ def parse_feed(body: bytes) -> list[Paper]:
                 title=cut_words(title, 200),
                 abstract=" ".join(entry.findtext(f"{_ATOM}summary", "").split()),
                 authors=tuple(name for name in names if name),
-                date=parse_date(entry.findtext(f"{_ATOM}published", "")) or 0,
+                date=parse_date(entry.findtext(f"{_ATOM}published")) or date_from_id(address) or 0,
             )
         )
     return papers
@@ -118,7 +126,7 @@ class ArxivLibrary(PaperLibrary):
         )
         if papers is None:
             raise EnvironmentFault(f"{self.client.base_url}: no answer to a search")
-        return [p for p in papers if before is None or p.date < before][:k]
+        return papers_before(papers, before)[:k]
 
     def paper(self, identifier: str) -> Paper | None:
         name = base_id(identifier)

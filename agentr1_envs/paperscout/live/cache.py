@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agentr1_envs.arguments import number
 from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.paperscout.files import default_cache_dir
 
@@ -42,7 +43,7 @@ class ResponseCache:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
-        self.max_age = max_age
+        self.max_age = number("max_age", max_age)
         self._clock = clock
         self._local = threading.local()
         self._connection()

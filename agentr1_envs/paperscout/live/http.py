@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from agentr1_envs.arguments import number, whole
 from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.paperscout.live.cache import ResponseCache
 
@@ -68,11 +69,11 @@ def retry_after(value: str | None, now: float) -> float | None:
     if not value:
         return None
     text = value.strip()
-    if text.isdigit():
+    if text.isdecimal():
         return float(text)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -111,15 +112,13 @@ class LiveClient:
             raise ValueError(f"base_url: expected http(s)://host/..., got {base_url!r}")
         if offline and cache is None:
             raise ValueError("offline=True needs a cache to answer from")
-        if tries < 1:
-            raise ValueError(f"tries: expected at least 1, got {tries}")
         self.base_url = base_url.rstrip("/")
-        self.interval = interval
-        self.timeout = timeout
-        self.tries = tries
-        self.backoff = backoff
-        self.max_wait = max_wait
-        self.max_bytes = max_bytes
+        self.interval = number("interval", interval)
+        self.timeout = number("timeout", timeout)
+        self.tries = whole("tries", tries)
+        self.backoff = number("backoff", backoff)
+        self.max_wait = number("max_wait", max_wait)
+        self.max_bytes = whole("max_bytes", max_bytes)
         self.cache = cache
         self.offline = offline
         self._headers = {"User-Agent": USER_AGENT, **(headers or {})}

@@ -20,6 +20,7 @@ from agentr1_envs.paperscout.papers import (
     cut_words,
     date_from_id,
     is_arxiv_id,
+    papers_before,
     parse_date,
 )
 
@@ -57,7 +58,7 @@ def parse_paper(record: Any) -> Paper | None:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedAnswer(f"no JSON: {error}") from error
     if not isinstance(value, dict):
         raise MalformedAnswer(f"expected an object, got {type(value).__name__}")
@@ -108,7 +109,7 @@ class SemanticScholarLibrary(PaperLibrary):
         papers = self.client.get("graph/v1/paper/search", params, list_parser(None))
         if papers is None:
             raise EnvironmentFault(f"{self.client.base_url}: no answer to a search")
-        return _before(papers, before)[:k]
+        return papers_before(papers, before)[:k]
 
     def paper(self, identifier: str) -> Paper | None:
         name = base_id(identifier)
@@ -144,11 +145,7 @@ class SemanticScholarLibrary(PaperLibrary):
             list_parser(inner),
             missing_ok=True,
         )
-        return _before(papers or [], before)[:limit]
-
-
-def _before(papers: list[Paper], before: int | None) -> list[Paper]:
-    return papers if before is None else [p for p in papers if p.date < before]
+        return papers_before(papers or [], before)[:limit]
 
 
 def _dashed(date: int) -> str:
