@@ -113,9 +113,16 @@ def make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
 
 
 def drawing_form(file: str) -> str:
-    """``"svg"``, ``"html"`` or ``"text"``, by a file name's ending."""
-    endings = {".svg": "svg", ".html": "html", ".htm": "html"}
-    return endings.get(os.path.splitext(file)[1].lower(), "text")
+    """``"svg"``, ``"html"`` or ``"text"``, by a file name's ending.
+
+    Raises:
+        UsageError: an ending that promises another form, such as .png.
+    """
+    endings = {".svg": "svg", ".html": "html", ".htm": "html", ".txt": "text", "": "text"}
+    form = endings.get(os.path.splitext(file)[1].lower())
+    if form is None:
+        raise UsageError(f"{file}: expected a name that ends in .txt, .svg or .html")
+    return form
 
 
 def write_drawing(file: str, draw: Callable[[str], str]) -> None:

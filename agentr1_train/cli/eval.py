@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from agentr1_envs.errors import TaskDataError
 from agentr1_envs.seeding import derive_int
 from agentr1_envs.task_files import atomic_write
 from agentr1_train.cli import episodes
@@ -32,7 +33,12 @@ def main(args: argparse.Namespace) -> int:
         {"split": args.split, **parse_pairs(args.env_kwargs)}
         | ({"tasks": args.tasks} if args.tasks else {}),
     )
-    tasks = getattr(probe.unwrapped, "tasks", None)
+    try:
+        tasks = getattr(probe.unwrapped, "tasks", None)
+    except TaskDataError:
+        raise
+    except ValueError as error:  # a library without this split, a shard without a task
+        raise UsageError(f"{args.env} {args.env_kwargs or ''}: {error}") from error
     size = args.episodes if tasks is None else min(args.episodes, len(tasks))
     panel = "" if tasks is None else str(getattr(tasks, "hash", ""))
     probe.close()

@@ -144,8 +144,12 @@ class _Player:
         elif not file:
             print(function("text"))
         else:
-            write_drawing(file, function)
-            print(f"written: {file}")
+            try:
+                write_drawing(file, function)
+            except (UsageError, OSError) as error:  # no reason to lose the episode
+                print(f"not written: {error}")
+            else:
+                print(f"written: {file}")
 
     def call(self, line: str) -> str | None:
         import shlex

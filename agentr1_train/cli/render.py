@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Play or replay, then draw."""
     check_output(args.out, "--out")
+    if args.out:
+        drawing_form(args.out)
     env_id = find_env_id(args.env)
     env = make_env(env_id, {**parse_pairs(args.env_kwargs), "render_mode": "ansi"})
     try:

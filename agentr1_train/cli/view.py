@@ -69,7 +69,12 @@ def main(args: argparse.Namespace) -> int:
 
 def _file(path: Path, name: str | None) -> Path:
     if path.is_dir():
-        files = sorted(path.glob(name or "transitions-*.parquet"))
+        if name and (path / name).is_file():
+            return path / name
+        try:
+            files = sorted(path.glob(name or "transitions-*.parquet"))
+        except (NotImplementedError, ValueError):  # an absolute pattern, or "a**b"
+            files = []
         if not files:
             raise UsageError(f"{path}: no {name or 'transitions-*.parquet'} in this folder")
         return files[-1]

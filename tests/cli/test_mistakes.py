@@ -166,6 +166,9 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
         (["view", "FILE", "--limit", "-3"], "--limit -3: expected 0 (all) or more"),
         (["view", "FILE", "--html", "FOLDER"], "--html FOLDER: expected a file's name"),
         (["render", "gsm8k_tool", "--out", "FOLDER"], "--out FOLDER: expected a file's name"),
+        (["render", "gsm8k_tool", "--out", "x.png"], "x.png: expected a name that ends in .txt"),
+        (["view", "FOLDER", "--file", "/no/such.parquet"], "FOLDER: no /no/such.parquet in this"),
+        (["view", "FOLDER", "--file", "a**b"], "FOLDER: no a**b in this folder"),
     ],
 )
 def test_what_is_shown_and_where_is_checked_first(words, part, tmp_path, capsys):
@@ -178,3 +181,25 @@ def test_what_is_shown_and_where_is_checked_first(words, part, tmp_path, capsys)
     assert err.startswith("error: ") and len(err.splitlines()) == 1
     assert part.replace("FOLDER", str(tmp_path)) in err
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_split_that_a_library_lacks_is_one_line(tmp_path, capsys):
+    row = {"question": "Which?", "answer": ["One"], "answer_arxiv_id": ["2101.00001"]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+    words = ["--input", str(tmp_path / "train.jsonl"), "--output_dir", str(tmp_path / "D")]
+    assert main(["prepare", "paperscout", *words]) == 0
+    capsys.readouterr()
+    words = ["--env-arg", f"library={tmp_path / 'D'}", "--policy", "expert", "--episodes", "1"]
+    assert main(["eval", "--env", "paperscout", *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ") and len(err.splitlines()) == 1
+    assert "no tasks of the split 'test': use split='train'" in err
+
+
+def test_a_picture_that_cannot_be_written_does_not_end_the_play(tmp_path):
+    (tmp_path / "file").write_text("")
+    said = f":draw {tmp_path / 'x.png'}\n:draw {tmp_path / 'file/x.svg'}\n:draw\n:quit\n"
+    small = 'library_options={"size": 1500}'
+    done = _command("play", "paperscout", "--env", small, input=said, stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not written: ") == 2 and "(recall 0.00" in done.stdout
