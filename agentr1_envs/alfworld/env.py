@@ -12,6 +12,7 @@ from agentr1_envs.alfworld.pddl import UnsupportedGame
 from agentr1_envs.alfworld.rooms import DIFFICULTIES
 from agentr1_envs.alfworld.rows import check_row, game_of, row_texts
 from agentr1_envs.alfworld.wording import DEFAULT_WORDING
+from agentr1_envs.arguments import whole
 from agentr1_envs.command_reply import BadReply, CommandReader
 from agentr1_envs.errors import EnvironmentFault, TaskDataError
 from agentr1_envs.task_env import StepOutcome, TextTaskEnv, agent_error
@@ -102,8 +103,8 @@ class ALFWorldEnv(TextTaskEnv):
         )
         if difficulty not in DIFFICULTIES:
             raise ValueError(f"difficulty must be one of {DIFFICULTIES}, got {difficulty!r}")
-        if num_tasks is not None and num_tasks < 1:
-            raise ValueError(f"num_tasks must be None or at least 1, got {num_tasks!r}")
+        if num_tasks is not None:
+            num_tasks = whole("num_tasks", num_tasks)
         if data is not None and tasks is not None:
             raise ValueError("data and tasks exclude each other: give one")
         if data is not None and not os.path.isdir(data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from agentr1_envs.arguments import whole
+from agentr1_envs.arguments import flag, whole
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_env import StepOutcome, agent_error
 from agentr1_envs.task_set import TaskSource
@@ -94,13 +94,16 @@ class GSM8KToolEnv(ToolEnv):
         tasks: TaskSource | str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> None:
+        for name, text in (("difficulty", difficulty), ("templates", templates)):
+            if not isinstance(text, str):
+                raise ValueError(f"{name} must be a text, got {text!r}")
         select(difficulty, templates)  # raises for unknown names, at once
         if num_tasks is not None:
             num_tasks = whole("num_tasks", num_tasks)
         if not isinstance(system_prompt, str):
             raise ValueError(f"system_prompt must be a text, got {system_prompt!r}")
         self.difficulty, self.templates, self.num_tasks = difficulty, templates, num_tasks
-        self.reward_tool = reward_tool
+        self.reward_tool = flag("reward_tool", reward_tool)
         super().__init__(
             tool_format=tool_format, max_calls=max_calls, split=split, tasks=tasks, **kwargs
         )

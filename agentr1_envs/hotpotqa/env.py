@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from agentr1_envs.arguments import flag, whole
 from agentr1_envs.hotpotqa.scoring import AnswerScore, best_score
 from agentr1_envs.hotpotqa.tasks import check_levels, check_task, embedded_tasks, is_embedded
 from agentr1_envs.hotpotqa.tools import bound, lookup_tool, search_tool
@@ -136,13 +137,12 @@ class HotpotQAEnv(ToolEnv):
     ) -> None:
         if reward_mode not in REWARD_MODES:
             raise ValueError(f"reward_mode must be one of {REWARD_MODES}, got {reward_mode!r}")
-        if top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k!r}")
-        if max_passage_chars < 20:
-            raise ValueError(f"max_passage_chars must be at least 20, got {max_passage_chars!r}")
+        if not isinstance(system_prompt, str):
+            raise ValueError(f"system_prompt must be a text, got {system_prompt!r}")
         self.levels = check_levels(levels)
-        self.reward_mode, self.require_search = reward_mode, require_search
-        self.top_k, self.max_passage_chars, self.lookup = top_k, max_passage_chars, lookup
+        self.reward_mode, self.require_search = reward_mode, flag("require_search", require_search)
+        self.top_k, self.lookup = whole("top_k", top_k), flag("lookup", lookup)
+        self.max_passage_chars = whole("max_passage_chars", max_passage_chars, 20)
         self._corpus = os.fspath(corpus) if isinstance(corpus, os.PathLike) else corpus
         self._retriever_name, self._encoder = retriever, encoder
         self._retriever: Any = None

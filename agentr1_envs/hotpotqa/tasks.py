@@ -53,7 +53,7 @@ def check_levels(levels: str | Sequence[str] | None) -> tuple[str, ...]:
     """Levels in their fixed order; None means all. Raises ValueError for an unknown one."""
     if levels is None:
         return LEVELS
-    wanted = [levels] if isinstance(levels, str) else list(levels)
-    if not wanted or not set(wanted) <= set(LEVELS):
+    wanted = [levels] if isinstance(levels, str) else levels
+    if not isinstance(wanted, Sequence) or not wanted or not all(w in LEVELS for w in wanted):
         raise ValueError(f"levels must be some of {LEVELS} or None, got {levels!r}")
     return tuple(level for level in LEVELS if level in wanted)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agentr1_envs.arguments import number, whole
+from agentr1_envs.arguments import flag, number, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class RewardRule:
         for name in ("search_cost", "expand_cost", "invalid"):
             # Of either sign: a price below 0 and a mild penalty are somebody's experiment.
             number(name, getattr(self, name), None)
-        if not isinstance(self.discrete, bool):
-            raise ValueError(f"discrete must be True or False, got {self.discrete!r}")
+        flag("discrete", self.discrete)
 
     def call(self, kind: str, relevances: Iterable[float]) -> float:
         """Reward of a valid call of ``kind`` ("search" or "expand").

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agentr1_envs.arguments import flag, whole
 from agentr1_envs.command_reply import BadReply, CommandReader
 from agentr1_envs.errors import TaskDataError, shorten
 from agentr1_envs.seeding import derive_int
@@ -178,13 +179,12 @@ class WebShopEnv(TextTaskEnv):
         _one_of("result_labels", result_labels, ("asin", "number"))
         if compat is not None and result_labels != "asin":
             raise ValueError(f"compat={compat!r} has result_labels='asin', got {result_labels!r}")
-        if isinstance(observation_chars, bool) or int(observation_chars) < 1:
-            raise ValueError(f"observation_chars must be at least 1, got {observation_chars!r}")
-        if weighted and self.order != "random":
+        if flag("weighted", weighted) and self.order != "random":
             raise ValueError("weighted=True needs order='random'")
         self.goals, self.observation, self.reward_mode = goals, observation, reward_mode
-        self.observation_chars, self.compat = int(observation_chars), compat
-        self.show_attributes, self.magic_queries = show_attributes, magic_queries
+        self.observation_chars, self.compat = whole("observation_chars", observation_chars), compat
+        self.show_attributes = flag("show_attributes", show_attributes)
+        self.magic_queries = None if magic_queries is None else flag("magic_queries", magic_queries)
         self.weighted, self.result_labels = weighted, result_labels
         self.action_format, self.tool_format = action_format, tool_format
         self._reader = CommandReader(
