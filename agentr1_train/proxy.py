@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import os
 import re
 import threading
@@ -28,6 +27,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from agentr1_envs.arguments import number
 from agentr1_envs.transitions import Transition, write_transitions
 
 EPISODE_HEADER = "x-episode-id"
@@ -102,22 +102,20 @@ class EpisodeStore:
 
         Raises:
             KeyError: There is no such open episode.
-            ValueError: The result has no finite reward.
+            ValueError: The result has no finite reward, or a score that is none.
         """
         reward = result.get("reward")
-        if isinstance(reward, bool) or not isinstance(reward, (int, float)):
-            raise ValueError(f"'reward' must be a number, got {reward!r}")
-        if not math.isfinite(reward):
-            raise ValueError(f"'reward' must be finite, got {reward!r}")
+        reward = number("'reward'", reward, None)
+        score = number("'score'", result["score"], None) if "score" in result else None
         with self._lock:
             steps = self.open[episode_id]
             last = steps[-1]
-            last.reward = float(reward)
+            last.reward = reward
             last.truncated = bool(result.get("truncated", False))
             last.terminated = not last.truncated
             last.stop_reason = str(result.get("stop_reason", "end"))
             last.success = bool(result["success"]) if "success" in result else None
-            last.score = float(result["score"]) if "score" in result else None
+            last.score = score
             last.metrics = dict(result.get("metrics", {}))
             for step in steps:
                 step.task_id = str(result.get("task_id", ""))

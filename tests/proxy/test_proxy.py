@@ -155,7 +155,7 @@ def test_failures_are_passed_on_and_are_no_steps(tmp_path) -> None:
         assert answer.status_code == 502 and "127.0.0.1:9" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("reward", ["NaN", "Infinity", '"1"', "true", "null"])
+@pytest.mark.parametrize("reward", ["NaN", "Infinity", '"1"', "true", "null", "1" + "0" * 400])
 def test_rewards_that_are_no_numbers(tmp_path, reward) -> None:
     with Serving(upstream()) as url:
         _, serving = proxied(tmp_path, url)
@@ -163,6 +163,9 @@ def test_rewards_that_are_no_numbers(tmp_path, reward) -> None:
             ask(proxy, "one")
             answer = httpx.post(f"{proxy}/episodes/e1/end", content=f'{{"reward": {reward}}}')
             assert answer.status_code == 400 and "reward" in answer.text
+            content = f'{{"reward": 1, "score": {reward}}}'
+            answer = httpx.post(f"{proxy}/episodes/e1/end", content=content)
+            assert answer.status_code == 400 and "score" in answer.text
             assert httpx.post(f"{proxy}/episodes/e1/end", json={"reward": 0}).status_code == 200
 
 
