@@ -70,7 +70,7 @@ RUNS = {
         AdvantageConfig("token_gae", gamma=1.0, lam=0.95),
         [
             "algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token",
-            "+agentr1.env.kwargs.max_steps=4", "data.max_prompt_length=3000",
+            "agentr1.env.kwargs.max_steps=4", "data.max_prompt_length=3000",
         ],
         way="script",
         loss_weight="token",
