@@ -205,3 +205,23 @@ def test_answers_nested_too_deeply_or_with_huge_numbers() -> None:
 )
 def test_retry_after_of_odd_forms(value: str) -> None:
     assert retry_after(value, 0.0) in (None, 0.0)
+
+
+def test_records_that_no_paper_can_be_made_of() -> None:
+    def parse(**fields: Any) -> list[Paper]:
+        record = {"externalIds": {"ArXiv": "2001.00001"}, "title": "T", "year": 2020, **fields}
+        return list_parser(None)(json.dumps({"data": [record]}).encode())
+
+    for name in ("2001.0\x001 x", "not one", "2001.00001?x=1"):
+        assert parse(externalIds={"ArXiv": name}) == []
+    for authors in (5, {"a": 1}, "A. Author"):
+        with pytest.raises(MalformedAnswer, match="authors"):
+            parse(authors=authors)
+    (paper,) = parse(title="\ud800 t", abstract="a \ud800", authors=[{"name": "\ud800"}])
+    assert (paper.title, paper.abstract, paper.authors) == ("? t", "a ?", ("?",))
+
+
+def test_a_document_type_in_another_encoding() -> None:
+    text = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE l [<!ENTITY a "aa">]><feed>&a;</feed>'
+    with pytest.raises(MalformedAnswer, match="document type"):
+        parse_feed(text.encode("utf-16"))

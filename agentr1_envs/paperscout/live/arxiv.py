@@ -20,6 +20,7 @@ from agentr1_envs.paperscout.papers import (
     cut_words,
     date_from_id,
     is_arxiv_id,
+    is_identifier,
     papers_before,
     parse_date,
 )
@@ -45,7 +46,8 @@ def parse_feed(body: bytes) -> list[Paper]:
         MalformedAnswer: no feed, a cut feed, or the error entry of the service.
     """
     # The service never sends a document type; refusing one rules out entity expansion.
-    if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+    plain = body.replace(b"\0", b"")  # as UTF-16 it reads the same
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise MalformedAnswer("a document type declaration")
     try:
         root = ElementTree.fromstring(body)
@@ -59,7 +61,7 @@ def parse_feed(body: bytes) -> list[Paper]:
         if "/api/errors" in address:
             raise MalformedAnswer(entry.findtext(f"{_ATOM}summary", "error entry").strip())
         title = entry.findtext(f"{_ATOM}title", "")
-        if not address or not title.strip():
+        if not is_identifier(address) or not title.strip():
             raise MalformedAnswer("an entry without id or title")
         names = (a.findtext(f"{_ATOM}name", "").strip() for a in entry.iter(f"{_ATOM}author"))
         papers.append(

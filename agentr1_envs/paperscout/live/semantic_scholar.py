@@ -23,6 +23,7 @@ from agentr1_envs.paperscout.papers import (
     papers_before,
     parse_date,
 )
+from agentr1_envs.task_files import encodable
 
 BASE_URL = "https://api.semanticscholar.org"
 INTERVAL = 1.0
@@ -44,13 +45,20 @@ def parse_paper(record: Any) -> Paper | None:
     identifier, title = external.get("ArXiv"), record.get("title")
     if not isinstance(identifier, str) or not isinstance(title, str) or not title.strip():
         return None
+    if not is_arxiv_id(base_id(identifier)):
+        return None  # its citations could not be asked for
     authors = record.get("authors") or []
+    if not isinstance(authors, list):
+        raise MalformedAnswer("expected authors to be a list")
     date = parse_date(record.get("publicationDate")) or date_from_id(identifier)
     return Paper(
         id=base_id(identifier),
-        title=cut_words(title, 200),
-        abstract=" ".join(str(record.get("abstract") or "").split()),
-        authors=tuple(str(a["name"]) for a in authors if isinstance(a, dict) and a.get("name")),
+        # JSON can hold half of a surrogate pair, which no file and no tokenizer takes.
+        title=encodable(cut_words(title, 200)),
+        abstract=encodable(" ".join(str(record.get("abstract") or "").split())),
+        authors=tuple(
+            encodable(str(a["name"])) for a in authors if isinstance(a, dict) and a.get("name")
+        ),
         date=date or parse_date(record.get("year")) or 0,
     )
 
