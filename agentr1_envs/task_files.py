@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -22,12 +23,15 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     """A file handle whose content appears under `path` only when the block ends without an error.
 
     Written beside the target, synced, then renamed: a killed process or a full disk leaves the old
-    file as it was.
+    file as it was. What a killed process left beside it is removed by the next that writes it.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    _remove_stale(target)
+    prefix = f".{target.name}.{os.getpid()}-"
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=".tmp")
     try:
+        _try_lock(descriptor)
         os.fchmod(descriptor, 0o666 & ~_umask())  # mkstemp makes it private
         # Half of a surrogate pair has no UTF-8 form; as \ud800 it is at least good JSON.
         text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace"}
@@ -42,6 +46,42 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = str(target)  # a full disk does not say which file it cut
         raise
+
+
+def _remove_stale(target: Path) -> None:
+    """Removes the unfinished files of processes that were killed while they wrote ``target``.
+
+    A process of another machine or container may have a number that is free here; its file is
+    locked, though.
+    """
+    for file in target.parent.glob(f".{glob.escape(target.name)}.*-*.tmp"):
+        number = file.name[len(target.name) + 2 :].partition("-")[0]
+        if not number.isdecimal() or process_lives(int(number)):
+            continue
+        with contextlib.suppress(OSError), file.open("rb") as handle:
+            if _try_lock(handle.fileno()):
+                file.unlink()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # no such locks here, or another process has it
+        return False
+    return True
+
+
+def process_lives(number: int) -> bool:
+    """Whether this machine runs a process of this number."""
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # it lives, as another user's
+    return True
 
 
 def _umask() -> int:

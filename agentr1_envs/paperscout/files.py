@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentr1_envs.task_files import process_lives
+
 
 def default_cache_dir() -> Path:
     """``$AGENTR1_CACHE``, or ``agentr1`` in ``$XDG_CACHE_HOME`` or in ``~/.cache``."""
@@ -57,19 +59,31 @@ def atomic_folder(target: str | os.PathLike[str], *, keep_existing: bool) -> Ite
         shutil.rmtree(made, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Makes ``folder`` and waits until no other process is within this block for it.
+
+    The lock is on the folder itself, so it leaves no file and ends with the process. Where the
+    system has no such locks nothing is waited for.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have none
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _remove_stale(final: Path) -> None:
     """Removes what processes that were killed left beside ``final``."""
     for folder in final.parent.glob(f".{glob.escape(final.name)}.*-*"):
         pid = folder.name[len(final.name) + 2 :].partition("-")[0]
-        if folder.suffix in (".tmp", ".old") and pid.isdigit() and not _alive(int(pid)):
+        if folder.suffix in (".tmp", ".old") and pid.isdigit() and not process_lives(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # it lives, as another user's
-    return True

@@ -203,3 +203,37 @@ def test_a_picture_that_cannot_be_written_does_not_end_the_play(tmp_path):
     done = _command("play", "paperscout", "--env", small, input=said, stdout=subprocess.PIPE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not written: ") == 2 and "(recall 0.00" in done.stdout
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, signal, sys\nfrom agentr1_envs.task_files import atomic_write\n"
+        "with atomic_write(sys.argv[1], 'w') as handle:\n    handle.write('half')\n"
+        "    handle.flush()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    target = tmp_path / "x[1].json"
+    killed = subprocess.run([sys.executable, "-c", code, str(target)], timeout=120)
+    assert killed.returncode == -9
+    (left,) = tmp_path.iterdir()
+    assert left.suffix == ".tmp"
+    other = tmp_path / f".x[1].json.{os.getpid()}-abc.tmp"  # of a process that lives: this one
+    other.write_text("theirs")
+    with atomic_write(target, "w") as handle:
+        handle.write("{}")
+    assert sorted(tmp_path.iterdir()) == [other, target]
+
+
+def test_an_unfinished_file_that_is_locked_stays(tmp_path):
+    import fcntl
+
+    killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                            stdout=subprocess.PIPE, text=True, timeout=120)  # fmt: skip
+    elsewhere = tmp_path / f".x.json.{killed.stdout.strip()}-abc.tmp"
+    with elsewhere.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with atomic_write(tmp_path / "x.json", "w") as mine:
+            mine.write("{}")
+        assert elsewhere.exists()
+    with atomic_write(tmp_path / "x.json", "w") as mine:
+        mine.write("{}")
+    assert not elsewhere.exists()
