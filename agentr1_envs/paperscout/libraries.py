@@ -42,9 +42,10 @@ def open_library(name: str, options: Mapping[str, Any] | None = None) -> PaperLi
     if not isinstance(name, str | os.PathLike) or not os.fspath(name):
         raise ValueError(f"library: expected a name or a folder, got {name!r}")
     given = dict(options or {})
-    place = name if name == "generated" or name in LIVE else os.path.abspath(name)
+    is_folder = name != "generated" and name not in LIVE
+    place = os.path.abspath(name) if is_folder else name
     # A folder that was prepared anew in the meantime is opened anew.
-    stamp = 0 if place == name else folder_stamp(place)
+    stamp = folder_stamp(place) if is_folder else 0
     try:
         key = ("library", place, stamp, json.dumps(given, sort_keys=True))
         return _once(key, lambda: _library(name, given))

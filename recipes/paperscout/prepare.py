@@ -19,7 +19,7 @@ from typing import Any
 
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.paperscout.env import PaperScoutEnv
-from agentr1_envs.paperscout.files import atomic_folder
+from agentr1_envs.paperscout.files import alone_in, atomic_folder
 from agentr1_envs.paperscout.generator import DEFAULT_SIZE, generate
 from agentr1_envs.paperscout.local import LIBRARY, LocalLibrary, write_library
 from agentr1_envs.paperscout.official import Dump, query_task, read_dump, titles_dump
@@ -97,11 +97,19 @@ def main(args: argparse.Namespace) -> int:
     elif not args.papers:
         literature = generate(args.size, args.seed)
         panels = literature.questions
-    library = _library(args, target, panels, literature)
-    tables = {split: _rows(tasks, split, library, args) for split, tasks in panels.items()}
-    for split, table in tables.items():
-        write_rows(target / f"{split}.parquet", table)
-    _report(target, library, tables, panels)
+    dump = None
+    if not args.library:
+        folder = target / LIBRARY
+        if folder.exists() and not (folder / "papers.json").is_file():
+            raise TaskDataError(str(folder), "no folder, or a library to replace")
+        dump = _dump(args, panels, literature)
+    with alone_in(target):
+        library = LocalLibrary(args.library) if dump is None else _library(args, target, dump)
+        tables = {split: _rows(tasks, split, library, args) for split, tasks in panels.items()}
+        for split, table in tables.items():
+            write_rows(target / f"{split}.parquet", table)
+        _report(target, library, tables, panels)
+        _name_stale(target, library, tables)
     return 0
 
 
@@ -127,17 +135,9 @@ def _queries(args: argparse.Namespace) -> Panels:
     return panels
 
 
-def _library(
-    args: argparse.Namespace, target: Path, panels: Panels, literature: Any
-) -> LocalLibrary:
-    """The library that the rows are for: an earlier one, or a new one in the target folder."""
-    if args.library:
-        return LocalLibrary(args.library)
-    folder = target / LIBRARY
-    if folder.exists() and not (folder / "papers.json").is_file():
-        raise TaskDataError(str(folder), "no folder, or a library to replace")
-    dump = _dump(args, panels, literature)
-    with atomic_folder(folder, keep_existing=False) as made:
+def _library(args: argparse.Namespace, target: Path, dump: Dump) -> LocalLibrary:
+    """A new library in the target folder."""
+    with atomic_folder(target / LIBRARY, keep_existing=False) as made:
         write_library(made, dump.papers, dump.references, progress=True)
         if args.encoder:
             open_dense(PaperStore(made), args.encoder)
@@ -222,6 +222,17 @@ def _report(
     # The default split is "train": without rows of it, that line alone would not play.
     split = "" if not tables or "train" in tables else f', split="{next(iter(tables))}"'
     _say(f'gym.make("{ENV_ID}", library="{library.root}"{split})')
+
+
+def _name_stale(target: Path, library: LocalLibrary, tables: Mapping[str, Any]) -> None:
+    """Says which rows of an earlier run are for other papers than the library now holds."""
+    for split in SPLITS:
+        file = target / f"{split}.parquet"
+        if split in tables or not file.is_file() or library.root != target:
+            continue
+        tasks = library.tasks(split)
+        if tasks is not None and tasks[0].get("library") != library.hash:
+            _say(f"{file} is of an earlier library and no longer plays: prepare it again")
 
 
 def _say(text: str) -> None:

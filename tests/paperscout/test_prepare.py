@@ -16,6 +16,7 @@ import pytest
 
 import agentr1_envs  # noqa: F401 - registers the ids
 from agentr1_envs.errors import TaskDataError
+from agentr1_envs.paperscout.files import alone_in
 from agentr1_envs.paperscout.local import LocalLibrary
 from agentr1_envs.paperscout.official import query_task, read_dump
 from agentr1_envs.task_files import iter_rows
@@ -259,3 +260,61 @@ def test_shared_rows(shared: Path, tmp_path: Path) -> None:
                 break
         *_, info = env.step("done")
         assert info["metrics"]["crawler_recall"] > 0
+
+
+def test_two_at_once(files: Path) -> None:
+    """Each of several runs with other papers ends well, and what is left fits together."""
+    jsonl(files / "other.jsonl", [*PAPERS, {"id": "2003.00003", "title": "One more"}])
+    words = [sys.executable, "-m", "agentr1_train.cli.main", "prepare", "paperscout"]
+    words += ["--input_dir", str(files / "in"), "--output_dir", str(files / "D"), "--papers"]
+    runs = [
+        subprocess.Popen(
+            [*words, str(files / name)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for name in ("papers.jsonl", "other.jsonl") * 2
+    ]
+    for run in runs:
+        _, errors = run.communicate(timeout=120)
+        assert run.returncode == 0, errors
+    assert sorted(p.name for p in (files / "D").iterdir()) == ["library", "validation.parquet"]
+    env = gym.make("AgentR1/PaperScout-v0", library=str(files / "D"), split="dev")
+    env.reset(seed=0)
+
+
+def test_the_lock_is_one_a_folder(tmp_path: Path) -> None:
+    import fcntl
+
+    with alone_in(tmp_path / "D"), alone_in(tmp_path / "E"):
+        handle = os.open(tmp_path / "D", os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+
+
+def test_rows_of_an_earlier_library_are_named(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jsonl(files / "train.jsonl", QUERIES)
+    out = ["--output_dir", files / "D", "--papers", files / "papers.jsonl"]
+    assert prepare("--input_dir", files / "in", *out) == 0
+    assert prepare("--input", files / "train.jsonl", *out) == 0
+    assert "earlier library" not in capsys.readouterr().out  # the same papers: both play
+    jsonl(files / "papers.jsonl", PAPERS[1:])
+    assert prepare("--input", files / "train.jsonl", *out) == 0
+    assert "validation.parquet is of an earlier library" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_folder_prepared_anew_is_opened_anew(
+    files: Path, absolute: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    out = str(files / "D") if absolute else "D"
+    words = ["--input_dir", "in", "--output_dir", out, "--papers", "papers.jsonl"]
+    for papers in (PAPERS, PAPERS[1:]):
+        jsonl(files / "papers.jsonl", papers)
+        assert prepare(*words) == 0
+        env = gym.make("AgentR1/PaperScout-v0", library=out, split="validation")
+        env.reset(seed=0)
+        assert (env.unwrapped.library.paper("2002.00002") is None) == (papers is not PAPERS)
