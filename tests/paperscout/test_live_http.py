@@ -222,6 +222,20 @@ def test_cache_file_that_is_none(tmp_path: Path) -> None:
         ResponseCache(folder / "c.sqlite")
 
 
+def test_cache_that_cannot_be_written_still_answers(tmp_path: Path) -> None:
+    file = tmp_path / "c #1?.sqlite"
+    first = ResponseCache(file)
+    first.put("key", b"stored")
+    first._connection().close()
+    # What a read-only disk does to SQLite, also for a user who may write everywhere.
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"{file.name}{ending}").mkdir()
+    cache = ResponseCache(file)
+    assert cache.get("key") == b"stored" and cache.get("other") is None
+    with pytest.raises(EnvironmentFault, match="can write"):
+        cache.put("other", b"x")
+
+
 def _write_many(path: str, worker: int) -> None:
     cache = ResponseCache(path)
     for i in range(100):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from agentr1_envs.arguments import number
 from agentr1_envs.errors import EnvironmentFault
@@ -59,8 +60,18 @@ class ResponseCache:
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(_SCHEMA)
         except (sqlite3.Error, OSError) as error:
-            raise self._fault(error) from error
+            try:
+                connection = self._unwritable()
+            except sqlite3.Error:
+                raise self._fault(error) from error
         self._local.connection, self._local.pid = connection, os.getpid()
+        return connection
+
+    def _unwritable(self) -> sqlite3.Connection:
+        """A file on a disk that cannot be written, to answer from; storing is a fault then."""
+        address = f"file:{quote(os.path.abspath(self.path))}?mode=ro&immutable=1"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None)
+        connection.execute("SELECT key FROM answers LIMIT 1")
         return connection
 
     def _fault(self, error: Exception) -> EnvironmentFault:
