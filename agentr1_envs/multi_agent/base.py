@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
+from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.spaces import UnicodeText
 from agentr1_envs.task_env import TextTaskEnv
 
@@ -143,6 +145,9 @@ class TextParallelEnv(ParallelEnv[str, str, str]):
         agents = self.agents
         self.agents = []  # whatever raises below leaves the episode void
         rewards, terminated, truncated = self._advance(taken)
+        for agent, reward in rewards.items():
+            if not math.isfinite(reward):
+                raise EnvironmentFault(f"{type(self).__name__} gave {agent} the reward {reward}")
         self.agents = agents
         observations, infos = self._views()
         result = (

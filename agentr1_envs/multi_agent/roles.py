@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agentr1_envs.errors import shorten
 from agentr1_envs.multi_agent.base import Info, TextParallelEnv
 from agentr1_envs.task_set import copy_json
 
@@ -165,12 +166,17 @@ class RoleParallelEnv(TextParallelEnv):
     def _observe(self, agent: str) -> str:
         task = [self._task_text] if self._task_text and self._task_text not in self._said else []
         parts = [*task, self._said]
+        # Nobody's words may crowd out another's: each has a part of the room.
+        used = sum(map(len, parts)) + 128 * (1 + len(self.critics))
+        room = max(200, (self.max_chars - used) // (1 + len(self.critics)))
         if agent == self.solver:
             if self._phase == "final" and self.critics:
-                parts.append(f"Your draft:\n{self._draft}")
-                parts += [f"{name} says:\n{text}" for name, text in self._comments.items()]
+                parts.append(f"Your draft:\n{shorten(self._draft, room)}")
+                parts += [
+                    f"{name} says:\n{shorten(text, room)}" for name, text in self._comments.items()
+                ]
         elif self._phase == "comment":
-            parts.append(f"{self.solver} means to reply:\n{self._draft}")
+            parts.append(f"{self.solver} means to reply:\n{shorten(self._draft, room)}")
         return "\n\n".join(parts)
 
     def _info(self, agent: str) -> Info:

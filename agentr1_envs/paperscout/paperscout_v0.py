@@ -97,6 +97,15 @@ class PaperScoutParallelEnv(TextParallelEnv):
         self._select = Tool(select)
         self._setup([CRAWLER, SELECTOR], render_mode)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_select"]  # its argument model is a class made at run time
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._select = Tool(select)
+
     def active_agents(self) -> list[str]:
         """The selector when there is something to judge, else the crawler."""
         return [SELECTOR] if self._candidates else [CRAWLER]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 import agentr1_envs  # noqa: F401 - registers the ids
+from agentr1_envs.errors import EnvironmentFault
 from agentr1_envs.multi_agent import Role, as_aec, as_parallel
 from agentr1_envs.paperscout import paperscout_v0
 from agentr1_envs.paperscout.paperscout_v0 import CRAWLER, SELECTOR
@@ -273,3 +276,35 @@ def test_the_worked_example(monkeypatch: pytest.MonkeyPatch) -> None:
     assert example.main(5) == {"solver_0": pytest.approx(1.0), "critic_0": pytest.approx(1.0)}
     monkeypatch.setattr(example.Critic, "act", lambda *_: "Fine.")
     assert example.main(5) == {"solver_0": 0.0, "critic_0": 0.0}
+
+
+def test_a_copy_goes_on_as_the_original(make: Callable[..., Any]) -> None:
+    env = make()
+    env.reset(seed=3)
+    for _ in range(4):
+        copy = pickle.loads(pickle.dumps(env))
+        actions = {agent: call("search", query="theory") for agent in env.active_agents()}
+        result = env.step(actions)
+        assert result == copy.step(actions)
+        if not env.agents:
+            break
+
+
+def test_no_critic_crowds_out_another() -> None:
+    roles = (Role("solver", "solver"), Role("critic"), Role("critic"))
+    env = as_parallel(gym.make("AgentR1/GSM8KTool-v0"), roles)
+    first, _ = env.reset(seed=0)
+    env.step({"solver_0": "d" * 900_000})
+    seen = env.step({"critic_0": "x" * 900_000, "critic_1": "Mind the units."})[0]["solver_0"]
+    assert len(seen) <= env.max_chars and seen.startswith(first["solver_0"])
+    assert "[cut]" not in seen and seen.endswith("critic_1 says:\nMind the units.")
+
+
+def test_a_reward_that_is_no_number_is_a_fault() -> None:
+    roles = (Role("solver", "solver", reward=lambda record: math.nan),)
+    env = as_parallel(gym.make("AgentR1/GSM8KTool-v0"), roles)
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentFault, match="gave solver_0 the reward nan"):
+        env.step({"solver_0": "#### 1"})
+    with pytest.raises(ResetNeeded):
+        env.step({"solver_0": "#### 1"})
