@@ -28,10 +28,14 @@ def base_id(identifier: str) -> str:
     """
     if _PLAIN_ID.fullmatch(identifier) is not None:
         return identifier
-    text = _PREFIX.sub("", identifier.strip())
-    text = text.removesuffix(".pdf")
-    text = _VERSION.sub("", text)
-    return _SUBJECT_CLASS.sub(r"\1/", text)
+    before, text = "", identifier.strip()
+    if len(text) > 500:
+        return text  # no identifier, and an agent's "v1v1v1.." would take long
+    while text != before:  # so that the result names itself: "2106.01345v1v2" is no other paper
+        before = text
+        text = _PREFIX.sub("", text.strip()).removesuffix(".pdf")
+        text = _SUBJECT_CLASS.sub(r"\1/", _VERSION.sub("", text))
+    return text
 
 
 def is_identifier(text: str) -> bool:

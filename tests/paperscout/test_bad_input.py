@@ -19,7 +19,7 @@ from agentr1_envs.paperscout.live.cache import ResponseCache
 from agentr1_envs.paperscout.live.http import LiveClient, MalformedAnswer, retry_after
 from agentr1_envs.paperscout.live.semantic_scholar import list_parser
 from agentr1_envs.paperscout.official import query_task, read_dump
-from agentr1_envs.paperscout.papers import Paper, papers_before
+from agentr1_envs.paperscout.papers import Paper, base_id, papers_before
 from agentr1_envs.paperscout.paperscout_v0 import PaperScoutParallelEnv
 from agentr1_envs.paperscout.selector_llm import LlmSelector, parse_scores
 from agentr1_train.cli.main import main
@@ -225,3 +225,23 @@ def test_a_document_type_in_another_encoding() -> None:
     text = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE l [<!ENTITY a "aa">]><feed>&a;</feed>'
     with pytest.raises(MalformedAnswer, match="document type"):
         parse_feed(text.encode("utf-16"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2106.01345v1v2",
+        "arXiv:arXiv:2106.01345",
+        "2106.01345v1.pdf.pdf",
+        "2106.01345.pdfv2",
+        " https://arxiv.org/abs/arXiv:2106.01345v3 ",
+        "2106.01345 v1",
+    ],
+)
+def test_an_identifier_without_version_names_itself(name: str) -> None:
+    assert base_id(name) == "2106.01345" == base_id(base_id(name))
+
+
+def test_a_long_text_is_no_identifier() -> None:
+    text = "2106.01345" + "v1" * 400_000
+    assert base_id(f" {text} ") == text
