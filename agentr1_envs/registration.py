@@ -69,6 +69,7 @@ ENVS: dict[str, EnvEntry] = {
             experts={
                 "expert": "agentr1_envs.alfworld.expert:Expert",
                 "observer": "agentr1_envs.alfworld.observer:Observer",
+                "surveyor": "agentr1_envs.alfworld.observer:Surveyor",
             },
             prepare="agentr1_recipes.alfworld.prepare",
         ),

@@ -55,6 +55,7 @@ OPEN = (
     "agentr1.eval.kwargs",
     "agentr1.eval.extra",
     "agentr1.cold_start.policy",
+    "agentr1.cold_start.kwargs",
 )
 _CONTEXT = "agentr1.env.context"
 _RENAMED_VALUES = {"actor_rollout_ref.actor.policy_loss.loss_mode": {"vanilla": "ppo"}}

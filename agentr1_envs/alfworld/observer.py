@@ -209,3 +209,14 @@ class Observer:
             if f"go to {receptacle}" in actions and receptacle != self.here:
                 return f"go to {receptacle}"
         return "look"
+
+
+class Surveyor(Observer):
+    """Looks into every receptacle before it takes anything, also past what it came for.
+
+    It solves the same tasks in more steps: a tight limit of steps tells the two ways apart.
+    """
+
+    def _fetch(self, kind: str, actions: list[str]) -> str:
+        move = self._search(actions) if self.unseen else "look"
+        return super()._fetch(kind, actions) if move == "look" else move

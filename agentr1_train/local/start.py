@@ -17,7 +17,7 @@ from .progress import Progress
 from .sft import examples
 
 
-def _written(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
+def written_episodes(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
     """The cold start's episodes: from a transitions file, or played by the scripted policy."""
     settings = config["agentr1"]["cold_start"]
     if settings["data"]:
@@ -37,7 +37,7 @@ def _written(config: Mapping[str, Any], progress: Progress) -> list[Episode]:
     for name, share in shares.items():
         # Every policy plays tasks of its own, so that none is shown solved in two ways.
         episodes += expert_episodes(
-            env_spec(config, split=settings["split"]),
+            env_spec(config, split=settings["split"], **(settings["kwargs"] or {})),
             max(round(count * share / total), 1),
             policy=name,
             seed=derive_int("cold start", config["agentr1"]["seed"], name, bits=31),
@@ -76,7 +76,7 @@ def prepare_model(
             raise FileNotFoundError(f"model={path}: expected a saved model's folder, or {sizes}")
         return *tiny.load(path, dtype=dtype, device=device), None
     settings = config["agentr1"]["tiny"]
-    episodes = _written(config, progress)
+    episodes = written_episodes(config, progress)
     length = int(settings["context_length"])
     tokenizer = tiny.train_tokenizer(
         texts(episodes),
@@ -110,7 +110,7 @@ def cold_start_data(
 ) -> list[Chain]:
     """Training sequences of the cold start."""
     if episodes is None:
-        episodes = _written(config, progress)
+        episodes = written_episodes(config, progress)
     encoder = PromptEncoder(tokenizer)
     tools, splice = _tools(config)
     progress.start("tokenizing", len(episodes))

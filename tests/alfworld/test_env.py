@@ -12,7 +12,7 @@ from gymnasium.error import ResetNeeded
 
 import agentr1_envs  # noqa: F401
 from agentr1_envs.alfworld.expert import Expert
-from agentr1_envs.alfworld.observer import Observer, parse_goal
+from agentr1_envs.alfworld.observer import Observer, Surveyor, parse_goal
 from agentr1_envs.errors import TaskDataError
 from agentr1_envs.task_set import TaskSet
 
@@ -53,6 +53,16 @@ def test_the_observer_finds_its_way_without_the_state():
     env = gym.make(ID, split="test", order="sequential")
     wins = sum(episode(env, Observer)[1]["success"] for _ in range(60))
     assert wins >= 54
+
+
+def test_the_surveyor_wins_later():
+    lengths = {}
+    for script in (Observer, Surveyor):
+        env = gym.make(ID, split="test", order="sequential", difficulty="easy")
+        ends = [episode(env, script)[1] for _ in range(24)]
+        assert all(info["success"] for info in ends)
+        lengths[script] = [info["step"] for info in ends]
+    assert sum(lengths[Surveyor]) > sum(lengths[Observer]) + 3 * 24
 
 
 def test_the_observer_reads_screens_only():

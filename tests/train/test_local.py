@@ -24,7 +24,9 @@ from agentr1_train.local import tiny
 from agentr1_train.local.checkpoint import checkpoints, save_checkpoint
 from agentr1_train.local.forward import ValueModel, build_chains, score_all
 from agentr1_train.local.optim import learning_rate, make_optimizer
+from agentr1_train.local.progress import Progress
 from agentr1_train.local.sampler import Sampler, SampleRequest
+from agentr1_train.local.start import written_episodes
 from agentr1_train.local.tracking import read_metrics
 from agentr1_train.local.update import UpdateConfig, Updater, frozen_copy
 from agentr1_train.losses import LossConfig
@@ -68,6 +70,16 @@ def test_a_tokenizer_keeps_or_splits_numbers():
         assert (pieces[-1] == "Ġ12") is not split_digits
         odd = "99 Bäume\n"
         assert made.decode(made(odd)["input_ids"]) == odd
+
+
+def test_demonstrations_may_have_arguments_of_their_own():
+    words = ["recipe=alfworld", "cold_start.policy=surveyor", "cold_start.episodes=6"]
+    quiet = Progress(enabled=False)
+    tight = [*words, "env.max_steps=2", "cold_start.kwargs={}"]
+    with pytest.raises(ValueError, match="solved none of 6"):
+        written_episodes(load_config(tight), quiet)
+    free = written_episodes(load_config([*tight[:-1], "cold_start.kwargs.max_steps=40"]), quiet)
+    assert len(free) == 6 and all(len(e.transitions) > 2 for e in free)
 
 
 def rollout(model, tokenizer, rng, *, groups=4, size=4, truncated=False) -> list[Transition]:
