@@ -75,10 +75,11 @@ def test_a_tokenizer_keeps_or_splits_numbers():
 def test_demonstrations_may_have_arguments_of_their_own():
     words = ["recipe=alfworld", "cold_start.policy=surveyor", "cold_start.episodes=6"]
     quiet = Progress(enabled=False)
-    tight = [*words, "env.max_steps=2", "cold_start.kwargs={}"]
+    tight = load_config([*words, "env.max_steps=40", "cold_start.kwargs.max_steps=2"])
     with pytest.raises(ValueError, match="solved none of 6"):
-        written_episodes(load_config(tight), quiet)
-    free = written_episodes(load_config([*tight[:-1], "cold_start.kwargs.max_steps=40"]), quiet)
+        written_episodes(tight, quiet)
+    wide = load_config([*words, "env.max_steps=2", "cold_start.kwargs.max_steps=40"])
+    free = written_episodes(wide, quiet)
     assert len(free) == 6 and all(len(e.transitions) > 2 for e in free)
 
 
