@@ -256,10 +256,10 @@ class ShopSession:
 
     def _linked(self) -> dict[str, int]:
         """The page's links: label -> row of the catalog."""
-        rows = self._shown()
-        if self.numbered:
-            return {str(place): row for place, row in enumerate(rows, 1)}
-        return {self.catalog.card(row)[0]: row for row in reversed(rows)}
+        return {
+            str(place) if self.numbered else self.catalog.card(row)[0]: row
+            for place, row in enumerate(self._shown(), 1)
+        }
 
     def link_to(self, row: int) -> str | None:
         """The label of the link to a product, None where the page has none."""
@@ -302,17 +302,13 @@ class ShopSession:
         if self.page == "search":
             return pages.search_page(self.instruction)
         if self.page == "results":
-            cards = [self.catalog.card(row) for row in self._shown()]
-            visited = self.visited
-            if self.numbered:
-                visited = {str(n) for n, card in enumerate(cards, 1) if card[0] in visited}
-                cards = [(str(n), *card[1:]) for n, card in enumerate(cards, 1)]
+            cards = {label: self.catalog.card(row) for label, row in self._linked().items()}
             return pages.results_page(
                 self.instruction,
-                cards,
+                [(label, *card[1:]) for label, card in cards.items()],
                 page=self.number,
                 total=len(self.results),
-                visited=visited,
+                visited={label for label, card in cards.items() if card[0] in self.visited},
                 always_next=self.princeton,
             )
         assert self.product is not None
