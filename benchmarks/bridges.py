@@ -25,6 +25,7 @@ import gymnasium as gym
 
 import agentr1_envs  # noqa: F401  (registers the ids)
 from agentr1_envs.registration import ENVS, load
+from benchmarks.scripted import play_script
 
 #: Microseconds a step that a bridge may add.
 BOUND = 50.0
@@ -111,16 +112,9 @@ def record(env_id: str, episodes: int) -> list[list[str]]:
     """The expert's actions on the first tasks of the validation split."""
     env = gym.make(env_id, split="validation")
     expert = load(ENVS[env_id].experts["expert"])(env)
-    played = []
-    for index in range(episodes):
-        observation, info = env.reset(options={"task_index": index})
-        expert.reset(observation, info)
-        actions, over = [], False
-        while not over:
-            actions.append(expert.act(observation, info))
-            observation, _, terminated, truncated, info = env.step(actions[-1])
-            over = terminated or truncated
-        played.append(actions)
+    played = [
+        play_script(env, expert, options={"task_index": index})[0] for index in range(episodes)
+    ]
     env.close()
     return played
 

@@ -27,6 +27,7 @@ from rich.table import Table
 
 import agentr1_envs  # noqa: F401  (registers the ids)
 from agentr1_envs.registration import ENVS, load
+from benchmarks.scripted import play_script
 
 _IMPORT = """
 import sys, time
@@ -60,13 +61,7 @@ def record(env: gym.Env[Any, Any], policy: Any, episodes: int) -> list[tuple[str
     """Plays episodes; gives (task_id, actions) of each."""
     played = []
     for episode in track(range(episodes), "Recording", transient=True):
-        observation, info = env.reset(seed=0) if episode == 0 else env.reset()
-        policy.reset(observation, info)
-        actions, ended = [], False
-        while not ended:
-            actions.append(policy.act(observation, info))
-            observation, _, terminated, truncated, info = env.step(actions[-1])
-            ended = terminated or truncated
+        actions, info = play_script(env, policy, seed=0 if episode == 0 else None)
         played.append((info["task_id"], actions))
     return played
 

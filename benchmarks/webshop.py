@@ -29,6 +29,7 @@ import numpy as np
 
 import agentr1_envs  # noqa: F401
 from agentr1_envs.registration import ENVS, load
+from benchmarks.scripted import play_script
 
 ENV_ID = "AgentR1/WebShop-v0"
 
@@ -72,13 +73,7 @@ def _policy(name: str, env: Any) -> Any:
 
 
 def _episode(env: Any, policy: Any, index: int) -> tuple[list[str], float]:
-    observation, info = env.reset(options={"task_index": index})
-    policy.reset(observation, info)
-    actions, over = [], False
-    while not over:
-        actions.append(policy.act(observation, info))
-        observation, _, terminated, truncated, info = env.step(actions[-1])
-        over = terminated or truncated
+    actions, info = play_script(env, policy, options={"task_index": index})
     return actions, info["score"]
 
 
