@@ -369,8 +369,15 @@ class Trainer:
             _note_advantages(transitions, batch, advantages.advantages)
         self._write_transitions(transitions)
         metrics["train/response_tokens"] = float(sum(len(t.response_ids) for t in transitions))
+        # Rows as a trainer without chains would see them: each step's whole prompt and its reply.
+        metrics["train/row_tokens"] = metrics["train/response_tokens"] + float(
+            sum(len(t.prompt_ids) for t in transitions)
+        )
         metrics["time/rollout"] = rolled - began
+        metrics["time/environment"] = sum(e.seconds.get("environment", 0.0) for e in episodes)
         metrics["time/update"] = time.perf_counter() - rolled
+        if self.device != "cpu":
+            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 2**30
         metrics["time/cpu"] = time.process_time() - cpu
         self.progress.advance(
             "training", success=metrics["train/success"], ret=metrics["train/return"]

@@ -4,45 +4,49 @@ set -euo pipefail
 here=${CHECKOUT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 SITE=${SITE:-/tmp/site} MODEL=${MODEL:-/tmp/model} WORK=${WORK:-/tmp/work}
 GPUS=${GPUS:-1} STEPS=${STEPS:-120} SECONDS_LIMIT=${SECONDS_LIMIT:-420} PROMPTS=${PROMPTS:-16} NAME=${NAME:-verl}
-PYTHON=${PYTHON:-python3}
+SIZE=${SIZE:-gpu1} DEVICE=${DEVICE:-cuda} PYTHON=${PYTHON:-python3}
 mkdir -p "$WORK/links"
 ln -sfn "$here/wrappers" "$WORK/links/agentr1_wrappers"; ln -sfn "$here/recipes" "$WORK/links/agentr1_recipes"
 export PYTHONPATH="$here:$WORK/links:$SITE" VLLM_USE_FLASHINFER_SAMPLER=0 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
-export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 NCCL_NVLS_ENABLE=0 PYTHONUNBUFFERED=1
-export RAY_worker_niceness=0
+export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
+# NVLink multicast stays off, also inside vLLM; Ray must not judge by a memory that grows with use.
+export NCCL_NVLS_ENABLE=0 VLLM_ALLREDUCE_USE_SYMM_MEM=0 RAY_memory_monitor_refresh_ms=0 RAY_worker_niceness=0
 cd "$WORK"
 cold() { { ls -d "$WORK"/cold/checkpoints/step-* 2>/dev/null || true; } | tail -n 1; }
-part=${1:?cold, local, verl or report}
+part=${1:?cold, local, verl, even or report}
 shift
 case $part in
 cold | local)
   # Both are the local back end: supervised steps on the scripted expert, then none or many updates.
+  # The prompt is the one that verl's recipe has: the environment's own.
   from=$([ "$part" = local ] && [ -n "$(cold)" ] && cold || echo "$MODEL")
   steps=$([ "$part" = cold ] && echo 0 || echo "${LOCAL_STEPS:-100}")
   first=$([ "$part" = cold ] && echo "${COLD_STEPS:-40}" || echo 0)
   flag=$([ -f "$WORK/$part/config.yaml" ] && echo --resume || echo --overwrite)
-  "$PYTHON" -m agentr1_train.cli.main train recipe=gsm8k_tool device=cuda "dir=$WORK/$part" "model=$from" \
-    lr=1e-5 cold_start.lr=2e-5 "cold_start.steps=$first" "steps=$steps" batch=$PROMPTS trainer.test_freq=0 \
-    trainer.save_freq=20 'trainer.logger=[jsonl]' 'agentr1.eval.extra={}' \
+  "$PYTHON" -m agentr1_train.cli.main train recipe=gsm8k_tool device="$DEVICE" "dir=$WORK/$part" "model=$from" \
+    lr=2e-5 agentr1.env.system_prompt=null cold_start.optimizer=adamw cold_start.lr=1e-4 cold_start.lr_warmup_steps=5 \
+    cold_start.episodes=4000 "cold_start.steps=$first" "steps=$steps" batch=$PROMPTS trainer.test_freq=0 \
+    trainer.save_freq=50 'trainer.logger=[console,jsonl]' agentr1.eval.extra.new_templates.episodes=0 \
     data.max_prompt_length=768 data.max_response_length=96 "agentr1.time_limit=$SECONDS_LIMIT" "$@" "$flag"
   ;;
+even) "$PYTHON" -m benchmarks.gpu.even_heads "$MODEL" "$WORK/even" ;;
 verl)
-  start=$(cold)
+  start=${START:-$(cold)}
   start=${start:-$MODEL}
   if [ ! -f "$WORK/data/train.parquet" ]; then
     "$PYTHON" -m agentr1_train.cli.main prepare gsm8k_tool --local_save_dir "$WORK/data" --num_train 8000 --num_validation 200 --num_test 200
   fi
   export VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin
   timeout -s INT "$SECONDS_LIMIT" "$PYTHON" -m verl.trainer.main_ppo --config-path "$here/recipes/gsm8k_tool" --config-name verl \
-    size=gpu1 "actor_rollout_ref.model.path=$start" "data.train_files=$WORK/data/train.parquet" "data.val_files=$WORK/data/test.parquet" \
+    "size=$SIZE" "actor_rollout_ref.model.path=$start" "data.train_files=$WORK/data/train.parquet" "data.val_files=$WORK/data/test.parquet" \
     "trainer.default_local_dir=$WORK/$NAME" trainer.resume_mode=auto "trainer.n_gpus_per_node=$GPUS" \
     "trainer.total_training_steps=$STEPS" "trainer.save_freq=${SAVE_FREQ:-10}" trainer.test_freq=1000 trainer.val_before_train=true 'trainer.logger=[console]' \
     "data.train_batch_size=$PROMPTS" data.max_prompt_length=768 data.max_response_length=96 data.dataloader_num_workers=0 \
-    actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.use_kl_loss=false actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \
+    actor_rollout_ref.actor.optim.lr=2e-5 actor_rollout_ref.actor.use_kl_loss=false actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \
     actor_rollout_ref.actor.fsdp_config.param_offload=false actor_rollout_ref.actor.fsdp_config.optimizer_offload=false \
     actor_rollout_ref.rollout.gpu_memory_utilization=0.3 actor_rollout_ref.rollout.enforce_eager=true actor_rollout_ref.rollout.agent.num_workers=2 \
-    trainer.max_actor_ckpt_to_keep=1 "$@" || [ $? -eq 124 ]
+    ++ray_kwargs.ray_init.include_dashboard=false trainer.max_actor_ckpt_to_keep=1 "$@" || [ $? -eq 124 ]
   ;;
 report) "$PYTHON" -m benchmarks.gpu.report "$WORK" "$@" ;;
-*) echo "unknown: $part (cold, local, verl or report)" >&2; exit 2 ;;
+*) echo "unknown: $part (cold, local, verl, even or report)" >&2; exit 2 ;;
 esac
