@@ -1,4 +1,4 @@
-"""A small Llama from nothing whose heads can be shared by two GPUs (SmolLM2-135M has nine and three).
+"""A small Llama from nothing with heads for two GPUs (SmolLM2-135M has nine and three).
 
 python -m benchmarks.gpu.even_heads MODEL OUT
 It has the tokenizer of MODEL: for the plumbing of tensor parallelism, not for learning.
