@@ -81,6 +81,7 @@ ENVS: dict[str, EnvEntry] = {
             experts={
                 "expert": "agentr1_envs.webshop.expert:Expert",
                 "observer": "agentr1_envs.webshop.expert:Observer",
+                "reader": "agentr1_envs.webshop.expert:Reader",
             },
             prepare="agentr1_recipes.webshop.prepare",
         ),

@@ -1,7 +1,7 @@
 """Scripted shoppers.
 
 `Expert` sees the goal and shows that it can be reached; `Observer` sees the pages only and shows
-how far simple reading goes.
+how far simple reading goes; `Reader` is an observer that reads more than it needs.
 """
 
 from __future__ import annotations
@@ -164,6 +164,21 @@ class Observer:
                 self.clicked.add(option)
                 return f"click[{option}]"
         return f"click[{pages.BUY}]"
+
+
+class Reader(Observer):
+    """Opens a product's description before it decides about options.
+
+    It buys what the observer buys, two clicks later: a tight limit of steps tells the two apart.
+    """
+
+    def reset(self, observation: str, info: dict[str, Any]) -> None:
+        """A new episode."""
+        super().reset(observation, info)
+        self.unread = [pages.SUB_PAGES[0]]
+
+    def _configure(self, options: list[str]) -> str:
+        return f"click[{self.unread.pop(0)}]" if self.unread else super()._configure(options)
 
 
 @dataclass

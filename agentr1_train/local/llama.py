@@ -169,8 +169,9 @@ class LlamaRunner:
                 source = prefix.buffer[prefix.row, :, :, prefix.start : prefix.start + take]
                 buffer[i, :, :, head - take : head] = source
         start = torch.from_numpy(total - n).to(self.device)
-        columns = torch.arange(total + room, device=self.device)
-        bias = torch.zeros(rows, 1, 1, total + room, dtype=self.dtype, device=self.device)
+        # CUDA's attention reads the rows of a mask in aligned pieces, also those of a slice.
+        columns = torch.arange(-(-(total + room) // 16) * 16, device=self.device)
+        bias = torch.zeros(rows, 1, 1, len(columns), dtype=self.dtype, device=self.device)
         bias.masked_fill_((columns[None] < start[:, None])[:, None, None], -torch.inf)
         ids = _pad_left(prompts, width, pad, self.device)
         query = columns[head:total]
