@@ -9,6 +9,7 @@ the keys and values of an earlier turn of the same conversation.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 @dataclass(slots=True)
@@ -106,6 +108,12 @@ class LlamaRunner:
         cos, sin = m.rotary_emb(probe, position_ids=positions)
         self.cos, self.sin = cos[0].to(self.dtype), sin[0].to(self.dtype)
 
+    def _kernels(self) -> contextlib.AbstractContextManager[Any]:
+        """cuDNN's attention would plan anew for each length and wants masks aligned its own way."""
+        if torch.device(self.device).type != "cuda":
+            return contextlib.nullcontext()
+        return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
     def _forward(
         self, ids: Tensor, positions: Tensor, buffer: Tensor, column: int, bias: Tensor
     ) -> Tensor:
@@ -182,7 +190,8 @@ class LlamaRunner:
         seen |= (key[None] == query[:, None])[None]
         mask = torch.zeros(rows, 1, width, total, dtype=self.dtype, device=self.device)
         mask.masked_fill_(~seen[:, None], -torch.inf)
-        logits = self._forward(ids, positions, buffer, head, mask)
+        with self._kernels():
+            logits = self._forward(ids, positions, buffer, head, mask)
         return State(buffer, start, total, bias), logits
 
     @torch.no_grad()
@@ -190,7 +199,8 @@ class LlamaRunner:
         """Append one token to every row; logits (rows, vocabulary) for the next."""
         positions = (state.used - state.start)[:, None]
         bias = state.bias[..., : state.used + 1]
-        logits = self._forward(tokens[:, None], positions, state.buffer, state.used, bias)
+        with self._kernels():
+            logits = self._forward(tokens[:, None], positions, state.buffer, state.used, bias)
         state.used += 1
         return logits
 

@@ -72,7 +72,7 @@ def to_rows(
         return torch.from_numpy(np.where(pad, NO_ID, dense_ids(names)))
 
     mask = mask.bool() & ~torch.from_numpy(pad)[:, None]
-    anchors = [f["anchor"] or None for f in fields]
+    anchors = [None if p else f["anchor"] or None for p, f in zip(pad, fields, strict=True)]
     empty = torch.zeros((n, 0), dtype=torch.int64)
     return RowBatch(
         prompt_ids=empty,

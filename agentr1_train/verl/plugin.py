@@ -17,6 +17,7 @@ from typing import Any
 
 import verl
 
+from agentr1_train import attention
 from agentr1_train.verl import check_version
 
 check_version(verl.__version__)  # here, so that it ends the command itself and not a far worker
@@ -62,10 +63,6 @@ def _register_agent_loop(module: Any) -> None:
     module._agent_loop_registry["agentr1_gym_step"] = {"_target_": target}
 
 
-def _flash_attn() -> bool:
-    return importlib.util.find_spec("flash_attn") is not None
-
-
 def _value_model_attention(module: Any) -> None:
     """verl loads value models with flash_attention_2 only; without flash-attn they get sdpa."""
     load = module.load_valuehead_model
@@ -75,14 +72,14 @@ def _value_model_attention(module: Any) -> None:
     ) -> Any:
         from transformers import AutoModelForTokenClassification
 
-        if _flash_attn():
+        if importlib.util.find_spec("flash_attn") is not None:
             return load(local_path, torch_dtype, model_config, trust_remote_code)
-        attention = getattr(model_config, "_attn_implementation", None) or "sdpa"
+        wanted = getattr(model_config, "_attn_implementation", None) or "sdpa"
         return AutoModelForTokenClassification.from_pretrained(
             local_path,
             dtype=torch_dtype,
             config=model_config,
-            attn_implementation="sdpa" if attention.startswith("flash") else attention,
+            attn_implementation="sdpa" if wanted.startswith("flash") else wanted,
             trust_remote_code=trust_remote_code,
         )
 
@@ -114,6 +111,7 @@ _after.add("verl.trainer.ppo.v1.trainer_sync", _register_trainers)
 _after.add("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
 _after.add("verl.utils.model", _value_model_attention)
 _after.add("verl.utils.torch_functional", _fast_logprobs)
+_after.add("transformers.modeling_utils", lambda _: attention.register())
 if os.environ.get("VERL_PLATFORM") == "cpu":
     from agentr1_train.verl.cpu import platform as _platform
 

@@ -57,6 +57,7 @@ class StepLevel:
                 config.critic.enable = config.algorithm.adv_estimator in VALUE_ESTIMATORS
         self.files = RunFiles(config, verl.__version__)
         self.adapter_seconds: Any = None
+        self.extra: dict[str, Any] = {}
         super().__init__(config)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------ set-up
@@ -108,7 +109,10 @@ class StepLevel:
             keys=batch.keys, partition_id=batch.partition_id,
             select_fields=["extra_fields", "response_mask"],
         )  # fmt: skip
-        fields = [f["agentr1"] for f in items(data["extra_fields"])]
+        extra = items(data["extra_fields"])
+        # Asked for once: an episode's texts travel in them.
+        self.extra.update(zip(batch.keys, extra, strict=True))
+        fields = [f["agentr1"] for f in extra]
         lengths = data["response_mask"].offsets().diff().tolist()
         scores = torch.nested.as_nested_tensor(step_rewards(fields, lengths), layout=torch.jagged)
         tq.kv_batch_put(
@@ -153,14 +157,13 @@ class StepLevel:
         Its KL penalty, its rollout correction and its write-back stay.
         """
         began = time.perf_counter()
-        raw = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["extra_fields", "response_mask"],
-        )  # fmt: skip
-        fields = [(f or {}).get("agentr1", {}) for f in items(raw["extra_fields"])]
+        where = {"keys": batch.keys, "partition_id": batch.partition_id}
+        raw = tq.kv_batch_get(**where, select_fields=["response_mask"])
+        fields = [self.extra.get(key, {}).get("agentr1", {}) for key in batch.keys]
         made: dict[str, torch.Tensor] = {}
 
         def estimate(data: Any, batch_keys: list[str], **_: Any) -> Any:
+            began = time.perf_counter()
             part = data.batch
             logprobs = part.get("rollout_log_probs", part.get("old_log_probs"))
             rows = to_rows(batch_keys, fields, part["response_mask"], logprobs)
@@ -175,19 +178,19 @@ class StepLevel:
             made.update(self._weights(rows, result.value_mask, part.get("rollout_is_weights")))
             metrics.update({f"agentr1/{k}": v for k, v in result.metrics.items()})
             self.files.debug(self.global_steps, batch_keys, rows, part, result)
+            self.adapter_seconds += time.perf_counter() - began
             return data
 
         replaced = trainer_base.compute_advantage_for_multi_trajectories
         trainer_base.compute_advantage_for_multi_trajectories = estimate
+        self.adapter_seconds += time.perf_counter() - began
         try:
             batch = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
         finally:
             trainer_base.compute_advantage_for_multi_trajectories = replaced
+        began = time.perf_counter()
         nested = {k: response_to_nested(v, raw["response_mask"]) for k, v in made.items()}
-        batch = tq.kv_batch_put(
-            keys=batch.keys, partition_id=batch.partition_id,
-            fields=TensorDict(nested, batch_size=len(batch)),
-        )  # fmt: skip
+        batch = tq.kv_batch_put(**where, fields=TensorDict(nested, batch_size=len(batch)))
         self.adapter_seconds += time.perf_counter() - began
         return batch
 
@@ -232,15 +235,15 @@ class StepLevel:
     # ------------------------------------------------------------------ logs, dumps, checkpoints
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """One iteration; its transitions are on disk before its checkpoint says it is done."""
-        self.adapter_seconds = 0.0
+        self.adapter_seconds, self.extra = 0.0, {}
         batch = super().step(metrics, timing_raw)  # type: ignore[misc]
         began = time.perf_counter()
         columns = DUMPED if self.config.agentr1.verl.dump else ()
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["extra_fields", "data_source", *columns],
+            select_fields=["data_source", *columns],
         )  # fmt: skip
-        extra = items(data["extra_fields"])
+        extra = [self.extra.get(key, {}) for key in batch.keys]
         found, self.env_seconds = task_metrics(batch.keys, extra, items(data["data_source"]))
         metrics.update(found)
         if columns:

@@ -25,7 +25,7 @@ cold | local)
   flag=$([ -f "$WORK/$part/config.yaml" ] && echo --resume || echo --overwrite)
   "$PYTHON" -m agentr1_train.cli.main train recipe=gsm8k_tool device="$DEVICE" "dir=$WORK/$part" "model=$from" \
     lr=2e-5 agentr1.env.system_prompt=null cold_start.optimizer=adamw cold_start.lr=1e-4 cold_start.lr_warmup_steps=5 \
-    cold_start.episodes=4000 "cold_start.steps=$first" "steps=$steps" batch=$PROMPTS trainer.test_freq=0 \
+    cold_start.episodes=2600 "cold_start.steps=$first" "steps=$steps" batch=$PROMPTS trainer.test_freq=0 \
     trainer.save_freq=50 'trainer.logger=[console,jsonl]' agentr1.eval.extra.new_templates.episodes=0 \
     data.max_prompt_length=768 data.max_response_length=96 "agentr1.time_limit=$SECONDS_LIMIT" "$@" "$flag"
   ;;
@@ -37,6 +37,11 @@ verl)
     "$PYTHON" -m agentr1_train.cli.main prepare gsm8k_tool --local_save_dir "$WORK/data" --num_train 8000 --num_validation 200 --num_test 200
   fi
   export VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin
+  # Graphs of the decoding steps alone: vLLM's compiler takes half a minute at each start.
+  vllm=++actor_rollout_ref.rollout.engine_kwargs.vllm.compilation_config
+  graphs=(actor_rollout_ref.rollout.enforce_eager=false "$vllm.mode=0" "$vllm.cudagraph_mode=FULL_DECODE_ONLY"
+    "actor_rollout_ref.rollout.cudagraph_capture_sizes=[1,2,4,8,16,32,64,96,128]")
+  if [ -n "${EAGER:-}" ]; then graphs=(actor_rollout_ref.rollout.enforce_eager=true); fi
   timeout -s INT "$SECONDS_LIMIT" "$PYTHON" -m verl.trainer.main_ppo --config-path "$here/recipes/gsm8k_tool" --config-name verl \
     "size=$SIZE" "actor_rollout_ref.model.path=$start" "data.train_files=$WORK/data/train.parquet" "data.val_files=$WORK/data/test.parquet" \
     "trainer.default_local_dir=$WORK/$NAME" trainer.resume_mode=auto "trainer.n_gpus_per_node=$GPUS" \
@@ -44,7 +49,7 @@ verl)
     "data.train_batch_size=$PROMPTS" data.max_prompt_length=768 data.max_response_length=96 data.dataloader_num_workers=0 \
     actor_rollout_ref.actor.optim.lr=2e-5 actor_rollout_ref.actor.use_kl_loss=false actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \
     actor_rollout_ref.actor.fsdp_config.param_offload=false actor_rollout_ref.actor.fsdp_config.optimizer_offload=false \
-    actor_rollout_ref.rollout.gpu_memory_utilization=0.3 actor_rollout_ref.rollout.enforce_eager=true actor_rollout_ref.rollout.agent.num_workers=2 \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.3 actor_rollout_ref.rollout.agent.num_workers=4 "${graphs[@]}" \
     ++ray_kwargs.ray_init.include_dashboard=false trainer.max_actor_ckpt_to_keep=1 "$@" || [ $? -eq 124 ]
   ;;
 report) "$PYTHON" -m benchmarks.gpu.report "$WORK" "$@" ;;
