@@ -142,19 +142,23 @@ def to_transitions(
     fields: Sequence[Mapping[str, Any]],
     prompts: Sequence[Tensor],
     responses: Sequence[Tensor],
-    masks: Sequence[Tensor],
     logprobs: Sequence[Tensor],
+    masks: Sequence[Tensor],
     advantages: Sequence[Tensor],
 ) -> list[Transition]:
-    """The batch's steps as the local back end stores them, episode by episode."""
+    """The batch's steps as the local back end stores them, episode by episode.
+
+    Masks and advantages may be padded on the right.
+    """
     out = []
-    for key, f, prompt, response, mask, lp, adv in zip(
-        keys, fields, prompts, responses, masks, logprobs, advantages, strict=True
+    for key, f, prompt, response, lp, mask, adv in zip(
+        keys, fields, prompts, responses, logprobs, masks, advantages, strict=True
     ):
         if is_padding(key) or f["bootstrap"] or "transition" not in f:
             continue
         text = json.loads(f["transition"])
-        sampled = mask.bool()
+        sampled = mask[: len(response)].bool()
+        adv = adv[: len(response)]
         n = int(sampled.sum())
         uid, session, _ = key.rsplit("_", 2)
         out.append(

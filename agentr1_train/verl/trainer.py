@@ -57,7 +57,7 @@ class StepLevel:
                 config.critic.enable = config.algorithm.adv_estimator in VALUE_ESTIMATORS
         self.files = RunFiles(config, verl.__version__)
         self.adapter_seconds: Any = None
-        self.extra: dict[str, Any] = {}
+        self.rows: dict[str, list[Any]] = {}  # of an iteration, by key; no padding
         super().__init__(config)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------ set-up
@@ -105,14 +105,16 @@ class StepLevel:
     ) -> KVBatchMeta:  # fmt: skip
         """Write each step's own reward, then plan rows over ranks and updates with few paddings."""
         began = time.perf_counter()
+        dumped = DUMPED if self.config.agentr1.verl.dump else ()
+        # Asked for once: an episode's texts travel in the extra fields.
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["extra_fields", "response_mask"],
+            select_fields=["extra_fields", "data_source", "response_mask", *dumped],
         )  # fmt: skip
-        extra = items(data["extra_fields"])
-        # Asked for once: an episode's texts travel in them.
-        self.extra.update(zip(batch.keys, extra, strict=True))
-        fields = [f["agentr1"] for f in extra]
+        columns = [items(data["extra_fields"]), items(data["data_source"])]
+        columns += [data[name].unbind() for name in dumped]
+        self.rows.update(zip(batch.keys, map(list, zip(*columns, strict=True)), strict=True))
+        fields = [f["agentr1"] for f in columns[0]]
         lengths = data["response_mask"].offsets().diff().tolist()
         scores = torch.nested.as_nested_tensor(step_rewards(fields, lengths), layout=torch.jagged)
         tq.kv_batch_put(
@@ -159,7 +161,7 @@ class StepLevel:
         began = time.perf_counter()
         where = {"keys": batch.keys, "partition_id": batch.partition_id}
         raw = tq.kv_batch_get(**where, select_fields=["response_mask"])
-        fields = [self.extra.get(key, {}).get("agentr1", {}) for key in batch.keys]
+        fields = [self.rows[k][0]["agentr1"] if k in self.rows else {} for k in batch.keys]
         made: dict[str, torch.Tensor] = {}
 
         def estimate(data: Any, batch_keys: list[str], **_: Any) -> Any:
@@ -175,6 +177,8 @@ class StepLevel:
                 rows, self.advantage, part.get("values"), rewards=rewards, token_rewards=paid
             )
             part["advantages"], part["returns"] = result.advantages, result.returns
+            for k, *row in zip(batch_keys, part["response_mask"], result.advantages, strict=True):
+                self.rows.get(k, []).extend(row)
             made.update(self._weights(rows, result.value_mask, part.get("rollout_is_weights")))
             metrics.update({f"agentr1/{k}": v for k, v in result.metrics.items()})
             self.files.debug(self.global_steps, batch_keys, rows, part, result)
@@ -235,20 +239,15 @@ class StepLevel:
     # ------------------------------------------------------------------ logs, dumps, checkpoints
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """One iteration; its transitions are on disk before its checkpoint says it is done."""
-        self.adapter_seconds, self.extra = 0.0, {}
+        self.adapter_seconds, self.rows = 0.0, {}
         batch = super().step(metrics, timing_raw)  # type: ignore[misc]
         began = time.perf_counter()
-        columns = DUMPED if self.config.agentr1.verl.dump else ()
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["data_source", *columns],
-        )  # fmt: skip
-        extra = [self.extra.get(key, {}) for key in batch.keys]
-        found, self.env_seconds = task_metrics(batch.keys, extra, items(data["data_source"]))
+        rows = {k: self.rows[k] for k in batch.keys if k in self.rows}
+        extra, sources, *columns = zip(*rows.values(), strict=True)
+        found, self.env_seconds = task_metrics(list(rows), extra, sources)
         metrics.update(found)
-        if columns:
-            parts = [data[name].unbind() for name in columns]
-            self.files.transitions(self.global_steps, batch.keys, extra, parts)
+        if self.config.agentr1.verl.dump:
+            self.files.transitions(self.global_steps, list(rows), extra, columns)
         self.adapter_seconds += time.perf_counter() - began
         return batch
 

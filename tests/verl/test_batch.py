@@ -55,10 +55,10 @@ def test_rows_of_verl_become_rows_of_ours_and_back() -> None:
     columns = (
         [torch.arange(4)] * 5,
         [torch.arange(2)] * 5,
-        list(mask),
         [torch.full((2,), -0.5)] * 5,
+        [torch.nn.functional.pad(row, (0, 3)) for row in mask],
     )
-    back = to_transitions(keys, fields, *columns, [torch.ones(2)] * 5)
+    back = to_transitions(keys, fields, *columns, [torch.ones(5)] * 5)
     assert [t.advantage for t in back] == [1.0] * 3
     for got, want in zip(back, steps, strict=True):
         for name in ("step", "reward", "observation", "action", "feedback", "terminated",

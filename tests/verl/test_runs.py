@@ -45,11 +45,15 @@ SEPARATE = [  # rollout by one more process, which gets its weights through a fi
     "trainer.v1.separate_async.parameter_sync_step=1",
 ]  # fmt: skip
 RUNS = {
-    # Two ranks; killed hard after the first checkpoint, then resumed.
+    # Two ranks, rows packed as on a GPU; killed hard after the first checkpoint, then resumed.
     "grpo": Run(
         "gsm8k_tool",
         AdvantageConfig("grpo"),
-        ["algorithm.adv_estimator=grpo", "agentr1.env.kwargs.max_steps=3"],
+        [
+            "algorithm.adv_estimator=grpo", "agentr1.env.kwargs.max_steps=3",
+            "actor_rollout_ref.model.use_remove_padding=true",
+            "actor_rollout_ref.model.override_config.attn_implementation=packed_sdpa",
+        ],
         way="cli",
         ranks=2,
     ),
