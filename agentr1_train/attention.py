@@ -23,14 +23,14 @@ class Bucket(NamedTuple):
 
     Attributes:
         tokens: int64 [m], their places in the packed row.
-        slots: int64 [m], the same tokens' places in ``count * length``.
-        count: sequences.
+        slots: int64 [m], the same tokens' places in ``sequences * length``.
+        sequences: how many.
         length: of the longest.
     """
 
     tokens: Tensor
     slots: Tensor
-    count: int
+    sequences: int
     length: int
 
 
@@ -106,7 +106,7 @@ def packed_attention(
         position_ids = position_ids.expand(rows, -1)
     layout = _layout(position_ids)
     out = flat[0].new_zeros(rows * width, heads, value.shape[-1])
-    for tokens, slots, count, length in layout:
+    for tokens, slots, sequences, length in layout:
         if window and length > window:
             raise ValueError(
                 f"{NAME}: a sequence of {length} tokens is longer than the sliding window of "
@@ -114,9 +114,9 @@ def packed_attention(
             )
         # Padding is on the right and attention causal: no token sees it.
         q, k, v = (
-            x.new_zeros(count * length, *x.shape[1:])
+            x.new_zeros(sequences * length, *x.shape[1:])
             .index_copy(0, slots, x[tokens])
-            .view(count, length, *x.shape[1:])
+            .view(sequences, length, *x.shape[1:])
             .transpose(1, 2)
             for x in flat
         )
@@ -126,7 +126,7 @@ def packed_attention(
         y = torch.nn.functional.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scaling, is_causal=True
         )
-        y = y.transpose(1, 2).reshape(count * length, heads, -1)
+        y = y.transpose(1, 2).reshape(sequences * length, heads, -1)
         out = out.index_copy(0, tokens, y[slots])
     return out.view(rows, width, heads, -1), None
 

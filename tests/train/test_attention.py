@@ -84,7 +84,7 @@ def test_sequences_are_padded_to_less_than_twice_their_tokens():
     _, positions = packed()
     parts = attention.buckets(positions[None])
     assert sorted(torch.cat([p.tokens for p in parts]).tolist()) == list(range(len(positions)))
-    assert sum(p.count for p in parts) == len(LENGTHS)
-    assert sum(p.count * p.length for p in parts) < 2 * len(positions)
+    assert sum(p.sequences for p in parts) == len(LENGTHS)
+    assert sum(p.sequences * p.length for p in parts) < 2 * len(positions)
     for p in parts:
         assert torch.equal(p.slots % p.length, positions[p.tokens])

@@ -13,7 +13,7 @@ from agentr1_envs.webshop import reward
 from agentr1_envs.webshop.catalog import Catalog
 from agentr1_envs.webshop.embedded import embedded_catalog
 from agentr1_envs.webshop.env import WebShopEnv
-from agentr1_envs.webshop.expert import Expert, Observer
+from agentr1_envs.webshop.expert import Expert, Observer, Reader
 from agentr1_envs.webshop.generator import (
     Generator,
     asin_of,
@@ -68,6 +68,17 @@ def test_the_observer_reads_the_compact_view_as_well() -> None:
     assert run(roomy, Observer(roomy), 80) == run(rich, Observer(rich), 80)
     tight = WebShopEnv(split="test", observation="compact", observation_chars=700)
     assert np.mean(run(tight, Observer(tight), 80)) > 0.4
+
+
+def test_the_reader_buys_the_same_two_steps_later() -> None:
+    ends = {}
+    for policy in (Observer, Reader):
+        env = WebShopEnv(split="test", goals="synthetic", observation="compact")
+        scores = run(env, policy(env), 40)
+        hurried = WebShopEnv(split="test", goals="synthetic", observation="compact", max_steps=5)
+        ends[policy] = scores, run(hurried, policy(hurried), 40)
+    assert ends[Observer][0] == ends[Reader][0]
+    assert np.mean(ends[Observer][1]) > 0.5 > np.mean(ends[Reader][1]) + 0.2
 
 
 class Careless:
