@@ -45,15 +45,15 @@ test-main: $(VENV)/.alfworld ## the tests that run in .venv, real TextWorld incl
 	$(BIN)/python -m pytest -m "not verl and not bridge" $(ARGS)
 
 # One environment for each stack, since their pins conflict. Each sees the packages of .venv behind
-# its own, so that torch is not installed five times.
-BRIDGES := openenv skyrl gem verifiers trl
+# its own, so that torch is not installed six times.
+BRIDGES := openenv skyrl gem verifiers trl vllm
 test-bridges: $(addprefix test-bridge-,$(BRIDGES)) ## the bridges, against the real packages
 
 .venv-bridges/%/.done: requirements/bridges/%.txt $(VENV)/.test
 	$(BIN)/python -m venv .venv-bridges/$*
 	echo "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		> "$$(.venv-bridges/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/_base.pth"
-	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(if $(filter vllm,$*),PIP_NO_DEPS=1) .venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	.venv-bridges/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
