@@ -88,7 +88,8 @@ def packed_attention(
     Rows with a mask, and steps that read a cache, are transformers' own ``sdpa``.
 
     Raises:
-        ValueError: a sequence is longer than the layer's sliding window.
+        ValueError: a sequence is longer than the layer's sliding window, or positions have several
+            axes (images), which do not tell where a sequence starts.
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -99,6 +100,11 @@ def packed_attention(
             module, query, key, value, attention_mask, dropout, scaling, **kwargs
         )
     assert position_ids is not None
+    if position_ids.dim() != 2:
+        raise ValueError(
+            f"{NAME}: position_ids of shape {tuple(position_ids.shape)}, expected [rows, tokens]; "
+            "set attn_implementation to sdpa"
+        )
     rows, heads, width, size = query.shape
     window = kwargs.get("sliding_window")
     flat = [x.transpose(1, 2).reshape(rows * width, x.shape[1], size) for x in (query, key, value)]
@@ -132,10 +138,12 @@ def packed_attention(
 
 
 def packed_mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    """transformers' mask for ``sdpa`` where a batch has padding, none where rows are packed."""
+    """transformers' mask for ``sdpa`` where a batch has padding or a cache, else none."""
     from transformers.masking_utils import sdpa_mask
 
-    return None if kwargs.get("attention_mask") is None else sdpa_mask(*args, **kwargs)
+    whole = kwargs.get("q_length") == kwargs.get("kv_length")
+    packed = kwargs.get("attention_mask") is None and whole
+    return None if packed else sdpa_mask(*args, **kwargs)
 
 
 def register() -> None:

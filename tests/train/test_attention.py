@@ -72,6 +72,22 @@ def test_padding_and_caches_are_left_to_sdpa():
     assert torch.equal(*made)
 
 
+def test_a_prompt_in_two_pieces_is_left_to_sdpa():
+    model = small("llama", attention.NAME)
+    ids = packed()[0][:30].view(1, 30)
+    whole = model(input_ids=ids).logits[:, 12:]
+    first = model(input_ids=ids[:, :12], use_cache=True)
+    rest = model(input_ids=ids[:, 12:], past_key_values=first.past_key_values).logits
+    torch.testing.assert_close(rest, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_positions_with_several_axes_are_refused():
+    q = torch.randn(1, 4, 6, 8)
+    positions = torch.arange(6).expand(3, 1, 6)
+    with pytest.raises(ValueError, match=r"shape \(3, 1, 6\)"):
+        attention.packed_attention(None, q, q, q, None, position_ids=positions)
+
+
 def test_a_sliding_window_is_refused_not_ignored():
     ids, positions = packed()
     with pytest.raises(ValueError, match="sequence of 17 tokens.*window of 16"):
