@@ -147,7 +147,8 @@ def test_an_interrupt_keeps_what_was_played(tmp_path):
 
 # Prints a line when some episodes have ended, then goes on for ever.
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from agentr1_train.cli import main as cli
 from agentr1_train.rollout_metrics import RolloutMetrics
 
