@@ -13,6 +13,7 @@ import pytest
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 pytest.importorskip("vllm", reason="make test-bridges installs it")
 pytestmark = pytest.mark.bridge
 
@@ -23,7 +24,10 @@ from agentr1_train.local import tiny  # noqa: E402
 from agentr1_train.policies.vllm import VLLMPolicy  # noqa: E402
 from agentr1_train.rollout import EnvLoop, EpisodeJob  # noqa: E402
 
-ENGINE = {"enforce_eager": True, "max_model_len": 512, "dtype": "float32", "max_num_seqs": 16}
+ENGINE = {
+    "enforce_eager": True, "max_model_len": 512, "dtype": "float32", "max_num_seqs": 16,
+    "distributed_executor_backend": "uni",
+}  # fmt: skip
 
 
 def make_env() -> Any:
