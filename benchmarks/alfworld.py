@@ -32,6 +32,7 @@ from agentr1_envs.alfworld.generator import TASK_TYPES, make_game
 from agentr1_envs.alfworld.observer import Observer
 from agentr1_envs.alfworld.rows import game_of, row_texts
 from agentr1_envs.seeding import derive_random
+from benchmarks.scripted import play_script
 
 ENV_ID = "AgentR1/ALFWorld-v0"
 Transcript = list[tuple[str, list[str]]]
@@ -233,12 +234,7 @@ def generation(count: int = 1000) -> dict[str, Any]:
     env = gym.make(ENV_ID, split="test", order="sequential")
     observer, wins, steps = Observer(env), 0, []
     for _ in range(200):
-        text, info = env.reset()
-        observer.reset(text, info)
-        over = False
-        while not over:
-            text, _, terminated, truncated, info = env.step(observer.act(text, info))
-            over = terminated or truncated
+        _, info = play_script(env, observer)
         wins += info["success"]
         steps.append(info["step"])
     return {

@@ -16,6 +16,7 @@ from typing import Any
 from agentr1_envs.hotpotqa import corpus, generator
 from agentr1_envs.hotpotqa.env import HotpotQAEnv
 from agentr1_envs.hotpotqa.expert import Expert, Guesser, Observer
+from benchmarks.scripted import play_script
 
 
 class Stored:
@@ -40,14 +41,7 @@ def record(env: HotpotQAEnv, episodes: int) -> list[tuple[str, list[str]]]:
     """The expert's replies, so that writing them is not timed."""
     expert, out = Expert(env), []
     for _ in range(episodes):
-        obs, info = env.reset()
-        expert.reset(obs, info)
-        replies: list[str] = []
-        done = False
-        while not done:
-            replies.append(expert.act(obs, info))
-            obs, _, terminated, truncated, info = env.step(replies[-1])
-            done = terminated or truncated
+        replies, info = play_script(env, expert)
         out.append((info["task_id"], replies))
     return out
 
@@ -69,14 +63,8 @@ def policy_rate(env: HotpotQAEnv, policy: Any, episodes: int) -> dict[str, float
     """Success and retrieval of a scripted policy."""
     finals, kinds = [], []
     for _ in range(episodes):
-        obs, info = env.reset()
+        finals.append(play_script(env, policy)[1])
         kinds.append(env.task["answer"] in ("yes", "no"))
-        policy.reset(obs, info)
-        done = False
-        while not done:
-            obs, _, terminated, truncated, info = env.step(policy.act(obs, info))
-            done = terminated or truncated
-        finals.append(info)
     closed = [i["success"] for i, yes_no in zip(finals, kinds, strict=True) if yes_no]
     other = [i["success"] for i, yes_no in zip(finals, kinds, strict=True) if not yes_no]
     return {
