@@ -61,15 +61,19 @@ def buckets(position_ids: Tensor) -> list[Bucket]:
     return out
 
 
-_latest: tuple[Any, list[Bucket]] = (lambda: None, [])
+_latest: tuple[Any, int, list[Bucket]] = (lambda: None, 0, [])
 
 
-def _layout(position_ids: Tensor) -> list[Bucket]:
-    """`buckets`, kept for the layers of a forward pass, which share the tensor."""
+def _layout(position_ids: Tensor, rows: int) -> list[Bucket]:
+    """`buckets` of [rows, T], kept for the layers of a forward pass, which share the tensor.
+
+    ``position_ids`` may be one row for all.
+    """
     global _latest
-    if _latest[0]() is not position_ids:
-        _latest = (weakref.ref(position_ids), buckets(position_ids))
-    return _latest[1]
+    if _latest[0]() is not position_ids or _latest[1] != rows:
+        made = buckets(position_ids.expand(rows, -1))
+        _latest = (weakref.ref(position_ids), rows, made)
+    return _latest[2]
 
 
 def packed_attention(
@@ -108,11 +112,8 @@ def packed_attention(
     rows, heads, width, size = query.shape
     window = kwargs.get("sliding_window")
     flat = [x.transpose(1, 2).reshape(rows * width, x.shape[1], size) for x in (query, key, value)]
-    if len(position_ids) < rows:  # one row of positions for all
-        position_ids = position_ids.expand(rows, -1)
-    layout = _layout(position_ids)
     out = flat[0].new_zeros(rows * width, heads, value.shape[-1])
-    for tokens, slots, sequences, length in layout:
+    for tokens, slots, sequences, length in _layout(position_ids, rows):
         if window and length > window:
             raise ValueError(
                 f"{NAME}: a sequence of {length} tokens is longer than the sliding window of "

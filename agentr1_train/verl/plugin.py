@@ -17,7 +17,6 @@ from typing import Any
 
 import verl
 
-from agentr1_train import attention
 from agentr1_train.verl import check_version
 
 check_version(verl.__version__)  # here, so that it ends the command itself and not a far worker
@@ -111,7 +110,10 @@ _after.add("verl.trainer.ppo.v1.trainer_sync", _register_trainers)
 _after.add("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
 _after.add("verl.utils.model", _value_model_attention)
 _after.add("verl.utils.torch_functional", _fast_logprobs)
-_after.add("transformers.modeling_utils", lambda _: attention.register())
+_after.add(
+    "transformers.modeling_utils",
+    lambda _: importlib.import_module("agentr1_train.attention").register(),
+)
 if os.environ.get("VERL_PLATFORM") == "cpu":
     from agentr1_train.verl.cpu import platform as _platform
 
