@@ -127,14 +127,15 @@ def task_metrics(
     return metrics, seconds
 
 
-def step_rewards(fields: Sequence[Mapping[str, Any]], lengths: Sequence[int]) -> list[Tensor]:
-    """Each row's reward at its last token, float32 [T_i]: where verl keeps scores."""
-    out = []
-    for f, n in zip(fields, lengths, strict=True):
-        scores = torch.zeros(n, dtype=torch.float32)
-        scores[-1] = f["reward"]
-        out.append(scores)
-    return out
+def step_rewards(fields: Sequence[Mapping[str, Any]], width: int, lengths: Sequence[int]) -> Tensor:
+    """Each row's reward at its last token, float32 [N, width]: where verl keeps scores.
+
+    Rows without fields are padding and have none.
+    """
+    scores = torch.zeros(len(fields), width)
+    rewards = torch.tensor([f.get("reward", 0.0) for f in fields])
+    scores[torch.arange(len(fields)), torch.tensor(lengths) - 1] = rewards
+    return scores
 
 
 def to_transitions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.seqlen_balancing import log_seqlen_unbalance
-from verl.workers.utils.padding import response_to_nested
 
 from agentr1_train.advantages import VALUE_ESTIMATORS, RewardScaler, compute_advantages
 from agentr1_train.balance import PADDING, plan, update_of
@@ -58,6 +57,7 @@ class StepLevel:
         self.files = RunFiles(config, verl.__version__)
         self.adapter_seconds: Any = None
         self.rows: dict[str, list[Any]] = {}  # of an iteration, by key; no padding
+        self.columns: dict[str, bool] = {}  # of rows; whether it is a tensor
         super().__init__(config)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------ set-up
@@ -103,24 +103,20 @@ class StepLevel:
         self, batch: KVBatchMeta, metrics: dict[str, Any], logging_prefix: str = "global_seqlen",
         keep_minibatch: bool = False,
     ) -> KVBatchMeta:  # fmt: skip
-        """Write each step's own reward, then plan rows over ranks and updates with few paddings."""
+        """Plan rows over ranks and updates with few paddings."""
         began = time.perf_counter()
         dumped = DUMPED if self.config.agentr1.verl.dump else ()
         # Asked for once: an episode's texts travel in the extra fields.
+        where = {"partition_id": batch.partition_id}
         data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id,
-            select_fields=["extra_fields", "data_source", "response_mask", *dumped],
-        )  # fmt: skip
+            keys=batch.keys, select_fields=["extra_fields", "data_source", *dumped], **where
+        )
         columns = [items(data["extra_fields"]), items(data["data_source"])]
         columns += [data[name].unbind() for name in dumped]
         self.rows.update(zip(batch.keys, map(list, zip(*columns, strict=True)), strict=True))
-        fields = [f["agentr1"] for f in columns[0]]
-        lengths = data["response_mask"].offsets().diff().tolist()
-        scores = torch.nested.as_nested_tensor(step_rewards(fields, lengths), layout=torch.jagged)
-        tq.kv_batch_put(
-            keys=batch.keys, partition_id=batch.partition_id,
-            fields=TensorDict({"rm_scores": scores}, batch_size=len(batch)),
-        )  # fmt: skip
+        if not self.columns:
+            row = tq.kv_batch_get(keys=batch.keys[:1], **where)
+            self.columns = {k: isinstance(v, torch.Tensor) for k, v in row.items()}
         wg = self.actor_rollout_wg
         if "actor" not in wg._dispatch_info:
             wg._dispatch_info["actor"] = wg._query_dispatch_info("actor")
@@ -149,24 +145,42 @@ class StepLevel:
         expected *= self.config.actor_rollout_ref.rollout.n
         metrics["agentr1/padding_rows"] = len(order) - n
         metrics["agentr1/failed_episodes"] = expected - len(names)
+        batch.fields = self._tensors(self.columns)
         self.adapter_seconds += time.perf_counter() - began
+        return batch
+
+    def _tensors(self, names: Iterable[str]) -> list[str]:
+        """The columns that workers read.
+
+        By default verl sends them all, and a row has its dataset's too: games, prompts, texts, each
+        of them an object that is pickled, selected and moved to the device by itself.
+        """
+        return [name for name in names if self.columns.get(name, True)]
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        batch = super()._compute_old_log_prob(batch, metrics)  # type: ignore[misc]
+        batch.fields = self._tensors(batch.fields)
         return batch
 
     # ------------------------------------------------------------------ advantages
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's own method, with our estimators where it calls its own.
+        """verl's own method, with our estimators where it calls its own, on each step's own reward.
 
-        Its KL penalty, its rollout correction and its write-back stay.
+        Its KL penalty, its rollout correction and its write-back stay. What it stores as rewards is
+        the episode's return on every row, which its group filter reads before this.
         """
         began = time.perf_counter()
-        where = {"keys": batch.keys, "partition_id": batch.partition_id}
-        raw = tq.kv_batch_get(**where, select_fields=["response_mask"])
+        lengths = [tag["response_len"] for tag in batch.tags]
         fields = [self.rows[k][0]["agentr1"] if k in self.rows else {} for k in batch.keys]
         made: dict[str, torch.Tensor] = {}
 
         def estimate(data: Any, batch_keys: list[str], **_: Any) -> Any:
             began = time.perf_counter()
             part = data.batch
+            scores = step_rewards(fields, part["response_mask"].shape[1], lengths)
+            for name in ("token_level_scores", "token_level_rewards"):
+                part[name] = part[name] + scores - part["rm_scores"]
+            part["rm_scores"] = made["rm_scores"] = scores
             logprobs = part.get("rollout_log_probs", part.get("old_log_probs"))
             rows = to_rows(batch_keys, fields, part["response_mask"], logprobs)
             rewards = self.scaler(rows) if self.scaler else None
@@ -193,8 +207,13 @@ class StepLevel:
         finally:
             trainer_base.compute_advantage_for_multi_trajectories = replaced
         began = time.perf_counter()
-        nested = {k: response_to_nested(v, raw["response_mask"]) for k, v in made.items()}
-        batch = tq.kv_batch_put(**where, fields=TensorDict(nested, batch_size=len(batch)))
+        rows = {k: [x[:n] for x, n in zip(v, lengths, strict=True)] for k, v in made.items()}
+        nested = {k: torch.nested.as_nested_tensor(v, layout=torch.jagged) for k, v in rows.items()}
+        batch = tq.kv_batch_put(
+            keys=batch.keys, partition_id=batch.partition_id,
+            fields=TensorDict(nested, batch_size=len(batch)),
+        )  # fmt: skip
+        batch.fields = self._tensors(batch.fields)
         self.adapter_seconds += time.perf_counter() - began
         return batch
 

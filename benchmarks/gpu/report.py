@@ -1,6 +1,6 @@
 """What the runs of `run.sh` measured: a short table, one JSON file, one picture.
 
-python -m benchmarks.gpu.report WORK [--first N] [--last N] [--json FILE] [--plot FILE]
+python -m benchmarks.gpu.report WORK [--steps NAME=FIRST:LAST ...] [--json FILE] [--plot FILE]
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def verl_summary(settled: Rows) -> dict[str, Any]:
         "rollout_minus_actor_mean": middle(settled, "training/rollout_probs_diff_mean"),
         "rollout_minus_actor_max": middle(settled, "training/rollout_probs_diff_max"),
         "rollout_actor_correlation": middle(settled, "training/rollout_actor_probs_pearson_corr"),
+        "env_seconds": middle(settled, "agentr1/env_seconds"),
         "steps_with_padding": sum(r.get("agentr1/padding_rows", 0) > 0 for r in settled),
         "rows": middle(settled, "agentr1/adv/rows"),
         "failed_episodes": sum(r.get("agentr1/failed_episodes", 0) for r in settled),
@@ -110,12 +111,21 @@ def draw(report: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def window(text: str) -> tuple[str, tuple[int, int]]:
+    """``one=106:129`` as ("one", (106, 129))."""
+    name, _, steps = text.partition("=")
+    first, _, last = steps.partition(":")
+    return name, (int(first), int(last))
+
+
 def main() -> None:
     """Print one line a run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--first", type=int, default=3, help="first step of the medians")
-    parser.add_argument("--last", type=int, default=10**9, help="last step of the medians")
+    parser.add_argument(
+        "--steps", nargs="+", default=[], type=window, metavar="NAME=FIRST:LAST",
+        help="steps of a run that its medians are over (default: from the second on)",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     args = parser.parse_args()
@@ -125,10 +135,13 @@ def main() -> None:
         points = successes(rows)
         if not points:
             continue
-        settled = [r for r in rows if args.first <= r["step"] <= args.last]
+        name = file.parent.name
+        first, last = dict(args.steps).get(name, (2, points[-1][0]))
+        settled = [r for r in rows if first <= r["step"] <= last]
         summary = verl_summary if "training/global_step" in rows[-1] else local_summary
-        report[file.parent.name] = {
-            "steps": len(points), **summary(settled), "panel": panels(rows), "success": points,
+        report[name] = {
+            "updates": len(points), "medians_over": [first, last], **summary(settled),
+            "panel": panels(rows), "success": points,
         }  # fmt: skip
     for name, figures in report.items():
         print(name, json.dumps({k: v for k, v in figures.items() if k != "success"}))

@@ -49,8 +49,8 @@ def test_rows_of_verl_become_rows_of_ours_and_back() -> None:
     assert rows.padding.tolist() == [False] * 4 + [True]
     assert rows.anchor[0] == rows.anchor[2] != rows.anchor[1]
     assert rows.train_mask.sum().item() == 6
-    scores = step_rewards(fields[:3], [2, 2, 2])
-    assert [s.tolist() for s in scores] == [[0, 0], [0, 0.5], [0, 0]]
+    scores = step_rewards([*fields[:3], {}], 3, [2, 2, 1, 3])
+    assert scores.tolist() == [[0, 0, 0], [0, 0.5, 0], [0, 0, 0], [0, 0, 0]]
 
     columns = (
         [torch.arange(4)] * 5,
