@@ -65,6 +65,7 @@ def start(words: list[str], log: Path, data: Path | None = None) -> subprocess.P
     paths = [str(ROOT), str(ROOT / ".cache" / "links"), os.environ.get("PYTHONPATH", "")]
     env = environment(cpu=True) | {"PYTHONPATH": os.pathsep.join(p for p in paths if p)}
     env |= {"DATA": str(data), "PYTHON": sys.executable}  # of run_verl.sh
+    env |= {"COLUMNS_FILE": str(log.with_name("columns.jsonl"))}  # of columns.py
     with log.open("ab") as handle:
         return subprocess.Popen(
             words, stdout=handle, stderr=subprocess.STDOUT, env=env, cwd=log.parent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from agentr1_envs.transitions import read_transitions  # noqa: E402
 from agentr1_train.advantages import AdvantageConfig, compute_advantages  # noqa: E402
 from agentr1_train.cli.main import main  # noqa: E402
 from agentr1_train.losses import LossConfig, loss_weights, policy_loss  # noqa: E402
+from agentr1_train.verl.loss import WEIGHTS  # noqa: E402
 from tests.verl import runs  # noqa: E402
 
 PREPARE = {
@@ -44,6 +46,7 @@ SEPARATE = [  # rollout by one more process, which gets its weights through a fi
     "actor_rollout_ref.rollout.checkpoint_engine.backend=file",
     "trainer.v1.separate_async.parameter_sync_step=1",
 ]  # fmt: skip
+PLUGINS = "'agentr1_train.verl.plugin,tests.verl.columns'"  # and what workers fetch is written down
 RUNS = {
     # Two ranks, rows packed as on a GPU; killed hard after the first checkpoint, then resumed.
     "grpo": Run(
@@ -87,6 +90,8 @@ RUNS = {
         [
             "algorithm.adv_estimator=gigpo", "algorithm.gamma=0.95",
             "actor_rollout_ref.actor.ppo_mini_batch_size=1", "agentr1.env.kwargs.max_steps=3",
+            "actor_rollout_ref.actor.use_kl_loss=true",
+            f"ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES={PLUGINS}",
         ],
     ),
     # As on a laptop: model and rows are made, and the test split is played before training.
@@ -200,6 +205,19 @@ def test_run(name: str, finished: Any, inputs: Any) -> None:
         steps = read_transitions(directory / "transitions-00002.parquet")
         norm = gradient_norm(inputs[run.recipe][0], directory, run.loss_weight, dumps[1], steps)
         assert logged[2]["actor/grad_norm"] == pytest.approx(norm, rel=1e-3)
+
+
+def test_workers_fetch_tensors_alone(finished: Any) -> None:
+    """Not the rows' games and texts, which are objects; and all that an update reads."""
+    _, log = finished("gigpo")
+    lines = log.with_name("columns.jsonl").read_text().splitlines()
+    fetched = [json.loads(line) for line in lines]
+    assert len(fetched) == 2 * 3  # log-probabilities, the reference's, update; twice
+    for columns in fetched:
+        assert {name for name, is_tensor in columns.items() if not is_tensor} == set()
+        assert {"input_ids", "position_ids", "response_mask", "rollout_log_probs"} <= set(columns)
+    wanted = {"old_log_probs", "ref_log_prob", "advantages", "returns", "rm_scores", WEIGHTS}
+    assert wanted <= set(fetched[2])
 
 
 def gradient_norm(
