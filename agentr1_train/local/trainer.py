@@ -377,7 +377,8 @@ class Trainer:
         metrics["time/environment"] = sum(e.seconds.get("environment", 0.0) for e in episodes)
         metrics["time/update"] = time.perf_counter() - rolled
         if self.device != "cpu":
-            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 2**30
+            used = torch.cuda.max_memory_allocated(self.device)
+            metrics["perf/max_memory_allocated_gb"] = used / 2**30
         metrics["time/cpu"] = time.process_time() - cpu
         self.progress.advance(
             "training", success=metrics["train/success"], ret=metrics["train/return"]

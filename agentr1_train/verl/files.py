@@ -44,6 +44,24 @@ class RunFiles:
         plain = {k: float(v) for k, v in values.items() if isinstance(v, numbers.Real)}
         self._tracker.log(plain, step)
 
+    def mend_tracker(self) -> None:
+        """Name the newest checkpoint again where verl was killed while it named it.
+
+        verl opens this file, which empties it, when all files of the checkpoint are written; it
+        could not read an empty one.
+        """
+        tracker = self.folder / "latest_checkpointed_iteration.txt"
+        if not tracker.is_file() or tracker.read_text().strip():
+            return
+        numbers = [p.name.rpartition("_")[2] for p in self.folder.glob("global_step_*")]
+        steps = [int(n) for n in numbers if n.isdigit()]
+        if not steps:
+            tracker.unlink()
+            return
+        beside = tracker.with_suffix(".part")
+        beside.write_text(str(max(steps)))
+        beside.replace(tracker)
+
     def debug(self, step: int, keys: Any, rows: Any, part: Any, result: Any) -> None:
         """Save what the estimator saw and gave, where the configuration asks for it."""
         if self.debug_dir:

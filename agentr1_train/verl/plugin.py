@@ -6,51 +6,18 @@ not need them, so everything here waits until verl itself imports the module it 
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import verl
 
 from agentr1_train.verl import check_version
+from agentr1_train.verl.after_import import AfterImport
 
 check_version(verl.__version__)  # here, so that it ends the command itself and not a far worker
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module right after it was imported."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[str, Callable[[ModuleType], None]] = {}
-
-    def add(self, name: str, action: Callable[[ModuleType], None]) -> None:
-        if name in sys.modules:
-            action(sys.modules[name])
-        else:
-            self.waiting[name] = action
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        action = self.waiting.pop(name, None)
-        if action is None:
-            return None
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return None
-        run = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            run(module)
-            action(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
 
 
 def _register_trainers(_: ModuleType) -> None:
@@ -104,7 +71,7 @@ def _fast_logprobs(module: Any) -> None:
         module.logprobs_from_logits_v2 = logprobs_from_logits_v2
 
 
-_after = _AfterImport()
+_after = AfterImport()
 sys.meta_path.insert(0, _after)
 _after.add("verl.trainer.ppo.v1.trainer_sync", _register_trainers)
 _after.add("verl.experimental.agent_loop.agent_loop", _register_agent_loop)

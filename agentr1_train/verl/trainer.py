@@ -298,6 +298,7 @@ class StepLevel:
         super()._save_checkpoint()  # type: ignore[misc]
 
     def _load_checkpoint(self) -> None:
+        self.files.mend_tracker()
         super()._load_checkpoint()  # type: ignore[misc]
         root = Path(self.config.trainer.default_local_dir)
         state = root / f"global_step_{self.global_steps}" / "reward_scaler.json"

@@ -1,0 +1,42 @@
+"""Act on another package's module when, and only if, something imports it."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function with a module right after it was imported; one function a module."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Callable[[ModuleType], None]] = {}
+
+    def add(self, name: str, action: Callable[[ModuleType], None]) -> None:
+        """Call ``action`` with module ``name``: now where it is imported already, else then."""
+        if name in sys.modules:
+            action(sys.modules[name])
+        else:
+            self.waiting[name] = action
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        action = self.waiting.pop(name, None)
+        if action is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            action(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
