@@ -11,23 +11,23 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module right after it was imported; one function a module."""
+    """Calls functions with a module right after it was imported."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, Callable[[ModuleType], None]] = {}
+        self.waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
 
     def add(self, name: str, action: Callable[[ModuleType], None]) -> None:
         """Call ``action`` with module ``name``: now where it is imported already, else then."""
         if name in sys.modules:
             action(sys.modules[name])
         else:
-            self.waiting[name] = action
+            self.waiting.setdefault(name, []).append(action)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        action = self.waiting.pop(name, None)
-        if action is None:
+        actions = self.waiting.pop(name, None)
+        if actions is None:
             return None
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
@@ -36,7 +36,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             run(module)
-            action(module)
+            for action in actions:
+                action(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

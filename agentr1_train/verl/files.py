@@ -53,13 +53,13 @@ class RunFiles:
         tracker = self.folder / "latest_checkpointed_iteration.txt"
         if not tracker.is_file() or tracker.read_text().strip():
             return
-        numbers = [p.name.rpartition("_")[2] for p in self.folder.glob("global_step_*")]
-        steps = [int(n) for n in numbers if n.isdigit()]
-        if not steps:
+        folders = [p for p in self.folder.glob("global_step_*") if p.name[12:].isdigit()]
+        if not folders:
             tracker.unlink()
             return
+        newest = max(folders, key=lambda p: p.stat().st_mtime_ns)
         beside = tracker.with_suffix(".part")
-        beside.write_text(str(max(steps)))
+        beside.write_text(newest.name[12:])
         beside.replace(tracker)
 
     def debug(self, step: int, keys: Any, rows: Any, part: Any, result: Any) -> None:

@@ -115,8 +115,10 @@ class StepLevel:
         columns += [data[name].unbind() for name in dumped]
         self.rows.update(zip(batch.keys, map(list, zip(*columns, strict=True)), strict=True))
         if not self.columns:
-            row = tq.kv_batch_get(keys=batch.keys[:1], **where)
+            row = tq.kv_batch_get(keys=batch.keys[:1], **where)  # all rows have the same columns
             self.columns = {k: isinstance(v, torch.Tensor) for k, v in row.items()}
+            if any(items(row.get("multi_modal_inputs", []))):  # a dict, which the model reads
+                self.columns["multi_modal_inputs"] = True
         wg = self.actor_rollout_wg
         if "actor" not in wg._dispatch_info:
             wg._dispatch_info["actor"] = wg._query_dispatch_info("actor")
@@ -178,18 +180,17 @@ class StepLevel:
             began = time.perf_counter()
             part = data.batch
             scores = step_rewards(fields, part["response_mask"].shape[1], lengths)
-            for name in ("token_level_scores", "token_level_rewards"):
-                part[name] = part[name] + scores - part["rm_scores"]
-            part["rm_scores"] = made["rm_scores"] = scores
+            # Against the KL divergence, where that is among the rewards.
+            paid = part["token_level_rewards"] - part["token_level_scores"]
+            part["token_level_scores"] = part["rm_scores"] = made["rm_scores"] = scores
+            part["token_level_rewards"] = scores + paid
             logprobs = part.get("rollout_log_probs", part.get("old_log_probs"))
             rows = to_rows(batch_keys, fields, part["response_mask"], logprobs)
             rewards = self.scaler(rows) if self.scaler else None
-            paid = None
-            if self.config.algorithm.use_kl_in_reward:
-                paid = part["token_level_rewards"] - part["token_level_scores"]
             result = compute_advantages(
-                rows, self.advantage, part.get("values"), rewards=rewards, token_rewards=paid
-            )
+                rows, self.advantage, part.get("values"), rewards=rewards,
+                token_rewards=paid if self.config.algorithm.use_kl_in_reward else None,
+            )  # fmt: skip
             part["advantages"], part["returns"] = result.advantages, result.returns
             for k, *row in zip(batch_keys, part["response_mask"], result.advantages, strict=True):
                 self.rows.get(k, []).extend(row)

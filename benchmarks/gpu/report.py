@@ -138,7 +138,8 @@ def main() -> None:
         name = file.parent.name
         first, last = dict(args.steps).get(name, (2, points[-1][0]))
         settled = [r for r in rows if first <= r["step"] <= last]
-        summary = verl_summary if "training/global_step" in rows[-1] else local_summary
+        verl = any("training/global_step" in r for r in rows)
+        summary = verl_summary if verl else local_summary
         report[name] = {
             "updates": len(points), "medians_over": [first, last], **summary(settled),
             "panel": panels(rows), "success": points,

@@ -66,7 +66,7 @@ RUNS = {
         [
             "algorithm.adv_estimator=gae", "algorithm.gamma=0.99", "algorithm.lam=0.95",
             "agentr1.loss_weight=step", "agentr1.verl.whole_episodes=true",
-            "agentr1.env.kwargs.max_steps=2", *SEPARATE,
+            "agentr1.env.kwargs.max_steps=2", "algorithm.use_kl_in_reward=true", *SEPARATE,
         ],
         ranks=2,
         loss_weight="step",
@@ -78,6 +78,7 @@ RUNS = {
         [
             "algorithm.adv_estimator=token_gae", "algorithm.lam=0.95", "agentr1.loss_weight=token",
             "agentr1.env.kwargs.max_steps=4", "data.max_prompt_length=3000",
+            "algorithm.rollout_correction.rollout_is=token",
         ],
         way="script",
         loss_weight="token",
@@ -194,6 +195,11 @@ def test_run(name: str, finished: Any, inputs: Any) -> None:
         if step in logged:
             assert logged[step]["agentr1/padding_rows"] == int(rows.padding.sum())
             assert logged[step]["agentr1/adv/padding_rows"] == int(rows.padding.sum())
+            scores = batch["rm_scores"].sum(-1)[~rows.padding].mean()
+            paid = batch["token_level_rewards"].sum(-1)[~rows.padding].mean()
+            assert logged[step]["critic/score/mean"] == pytest.approx(float(scores), abs=1e-6)
+            assert logged[step]["critic/rewards/mean"] == pytest.approx(float(paid), abs=1e-6)
+            assert (float(paid) != float(scores)) == (name == "gae" and step == 2)
     check_learning(directory, critic=critic)
     # The first step's line is lost where the run was killed before it was written.
     assert 2 in logged and (name == "grpo" or 1 in logged)
@@ -279,7 +285,9 @@ def check_rewards(dump: dict[str, Any], steps: list[Any]) -> None:
 def check_advantages(cfg: AdvantageConfig, dump: dict[str, Any]) -> None:
     """What went into the update is what advantages.py gives on the dumped batch."""
     rows, batch, result = dump["rows"], dump["batch"], dump["result"]
-    again = compute_advantages(rows, cfg, batch.get("values"))
+    paid = batch["token_level_rewards"] - batch["token_level_scores"]  # against the KL divergence
+    assert torch.equal(batch["token_level_scores"], batch["rm_scores"])
+    again = compute_advantages(rows, cfg, batch.get("values"), token_rewards=paid)
     if float(result.returns.abs().max()) == float(again.returns.abs().max()):  # no reward scaling
         assert torch.allclose(batch["advantages"], again.advantages, atol=1e-5)
         assert torch.allclose(batch["returns"], again.returns, atol=1e-5)
