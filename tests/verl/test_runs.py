@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 pytestmark = [pytest.mark.verl, pytest.mark.slow, pytest.mark.timeout(9_000)]
 pytest.importorskip("verl", reason="needs verl: make test-verl")
@@ -226,20 +227,14 @@ def test_workers_fetch_tensors_alone(finished: Any) -> None:
     assert wanted <= set(fetched[2])
 
 
-def gradient_norm(
-    model: Path, directory: Path, loss_weight: str, dump: dict[str, Any], steps: list[Any]
-) -> float:
-    """Of the second update's loss, in one process, row by row, without padding rows.
-
-    What verl reports must be the same: sharding, packing, padding and the split over ranks change
-    nothing.
-    """
+def policy_of(model: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
-    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    missing, unexpected = policy.load_state_dict(runs.weights(directory, 1), strict=False)
-    assert not unexpected and set(missing) <= {"lm_head.weight"}
-    policy.tie_weights()
+    return AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+
+
+def backward(policy: Any, loss_weight: str, dump: dict[str, Any], steps: list[Any]) -> None:
+    """An update's gradient, in one process, row by row, without padding rows."""
     rows, batch = dump["rows"], dump["batch"]
     by_row = {(t.episode_id, t.step): t for t in steps}
     old = batch["old_log_probs"].float()
@@ -260,6 +255,21 @@ def gradient_norm(
         rows.train_mask[live], None, LossConfig(), weights=weights[live],
     )  # fmt: skip
     loss.backward()
+
+
+def gradient_norm(
+    model: Path, directory: Path, loss_weight: str, dump: dict[str, Any], steps: list[Any]
+) -> float:
+    """Of the second update's loss.
+
+    What verl reports must be the same: sharding, packing, padding and the split over ranks change
+    nothing.
+    """
+    policy = policy_of(model)
+    missing, unexpected = policy.load_state_dict(runs.weights(directory, 1), strict=False)
+    assert not unexpected and set(missing) <= {"lm_head.weight"}
+    policy.tie_weights()
+    backward(policy, loss_weight, dump, steps)
     return (
         float(sum(p.grad.square().sum() for p in policy.parameters() if p.grad is not None)) ** 0.5
     )
@@ -308,13 +318,29 @@ def check_learning(directory: Path, *, critic: bool) -> None:
         assert any(not torch.equal(first[k], second[k]) for k in first), part
 
 
-def test_a_killed_run_resumed(finished: Any) -> None:
+def test_a_killed_run_resumed(finished: Any, inputs: Any) -> None:
+    """Weights, and what Adam remembers, are those of one process that was not killed."""
     directory, _ = finished("grpo")
     assert (directory / "killed_after").read_text().strip() == "1"
     text = (directory / "verl.log").read_text(errors="replace")
     assert "Resuming from" in text and "setting global step to 1" in text
     # The second process trained step 2 alone; its policy is the first checkpoint (`gradient_norm`).
     assert max(runs.metrics(directory)) == 2
+    config = OmegaConf.load(directory / "verl_config.yaml").actor_rollout_ref.actor.optim
+    policy, dumps = policy_of(inputs["gsm8k_tool"][0]), runs.dumps(directory)
+    adam = torch.optim.AdamW(
+        policy.parameters(), config.lr, tuple(config.betas), weight_decay=config.weight_decay
+    )
+    for step in (1, 2):
+        before = {k: v.clone() for k, v in policy.state_dict().items()}
+        steps = read_transitions(directory / f"transitions-{step:05d}.parquet")
+        backward(policy, "episode", dumps[step - 1], steps)
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), config.clip_grad)
+        adam.step(), adam.zero_grad()
+        now, got = policy.state_dict(), runs.weights(directory, step)
+        moved = sum(float((now[k] - before[k]).abs().sum()) for k in got)
+        gap = sum(float((now[k] - got[k]).abs().sum()) for k in got)
+        assert moved > 0 and gap < 0.01 * moved, step
 
 
 def test_two_ranks_get_what_one_gets(finished: Any) -> None:
