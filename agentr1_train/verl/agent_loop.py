@@ -152,10 +152,12 @@ class GymStepAgentLoop:
             logger.warning("episode %s left out: %s", session, episode.fault)
             return []
         # The state after a cut is a row for the critic; where there is none, nobody looks at it.
-        return self._rows(episode, policy, bootstrap=train and bool(self.config.critic.enable))
+        bootstrap, keep = bool(self.config.critic.enable), bool(self.own.verl.dump)
+        source = str(row.get("data_source"))
+        return self._rows(episode, policy, source, bootstrap and train, keep and train)
 
     def _rows(
-        self, episode: Episode, policy: VerlPolicy, *, bootstrap: bool
+        self, episode: Episode, policy: VerlPolicy, source: str, bootstrap: bool, keep: bool
     ) -> list[AgentLoopOutput]:
         seconds, steps, summary = episode.seconds, episode.transitions, episode_summary(episode)
         common: dict[str, Any] = {}
@@ -173,7 +175,7 @@ class GymStepAgentLoop:
             states.append((last, last.next_prompt_ids, steps[0].response_ids[:0], None, True))
         for t, prompt, response, logprobs, is_end in states:
             n = len(response)
-            own = step_fields(t, bootstrap=is_end, keep=bool(self.own.verl.dump))
+            own = step_fields(t, bootstrap=is_end, keep=keep, data_source=source)
             rows.append(
                 AgentLoopOutput(
                     prompt_ids=prompt.tolist(),

@@ -20,8 +20,13 @@ from agentr1_train.rows import NO_ID, RowBatch, dense_ids
 _TEXT = ("task_id", "env_id", "action", "feedback", "stop_reason", "success", "score", "metrics")
 
 
-def step_fields(t: Transition, *, bootstrap: bool, keep: bool) -> dict[str, Any]:
-    """What travels with a row: numbers, and with ``keep`` what the dump of transitions needs."""
+def step_fields(
+    t: Transition, *, bootstrap: bool, keep: bool, data_source: str = ""
+) -> dict[str, Any]:
+    """What travels with a row: numbers, and with ``keep`` what the dump of transitions needs.
+
+    The trainer asks verl's queue for this one column: each column costs it as much as all of this.
+    """
     fields: dict[str, Any] = {
         "step": t.step + bootstrap,
         "reward": 0.0 if bootstrap else float(t.reward),
@@ -29,6 +34,7 @@ def step_fields(t: Transition, *, bootstrap: bool, keep: bool) -> dict[str, Any]
         "truncated": bool(t.truncated) and not bootstrap,
         "anchor": "" if bootstrap else t.anchor,
         "bootstrap": bootstrap,
+        "data_source": data_source,
     }
     if keep and not bootstrap:
         text: dict[str, Any] = {name: getattr(t, name) for name in _TEXT}
@@ -37,6 +43,7 @@ def step_fields(t: Transition, *, bootstrap: bool, keep: bool) -> dict[str, Any]
         text["agent_error"], text["extra"] = t.agent_error, t.extra
         text["policy_version"] = t.policy_version
         fields["transition"] = json.dumps(text, ensure_ascii=False, default=str)
+        fields["tokens"] = (t.prompt_ids, t.response_ids, t.response_logprobs)
     return fields
 
 
@@ -109,13 +116,14 @@ def episode_summary(episode: Episode) -> dict[str, float]:
 
 
 def task_metrics(
-    keys: Sequence[str], extra: Sequence[Mapping[str, Any]], sources: Sequence[Any]
+    keys: Sequence[str], extra: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, float], float]:
     """Means over the episodes of each data source, and all seconds spent in environments."""
     by_source: dict[str, dict[str, Mapping[str, float]]] = {}
-    for key, f, source in zip(keys, extra, sources, strict=True):
+    for key, f in zip(keys, extra, strict=True):
         if not is_padding(key):
-            by_source.setdefault(str(source), {})[key.rsplit("_", 1)[0]] = f["reward_extra_info"]
+            sessions = by_source.setdefault(f["agentr1"]["data_source"], {})
+            sessions[key.rsplit("_", 1)[0]] = f["reward_extra_info"]
     metrics: dict[str, float] = {}
     seconds = 0.0
     for source, sessions in by_source.items():
@@ -141,9 +149,6 @@ def step_rewards(fields: Sequence[Mapping[str, Any]], width: int, lengths: Seque
 def to_transitions(
     keys: Sequence[str],
     fields: Sequence[Mapping[str, Any]],
-    prompts: Sequence[Tensor],
-    responses: Sequence[Tensor],
-    logprobs: Sequence[Tensor],
     masks: Sequence[Tensor],
     advantages: Sequence[Tensor],
 ) -> list[Transition]:
@@ -152,15 +157,12 @@ def to_transitions(
     Masks and advantages may be padded on the right.
     """
     out = []
-    for key, f, prompt, response, lp, mask, adv in zip(
-        keys, fields, prompts, responses, logprobs, masks, advantages, strict=True
-    ):
+    for key, f, mask, adv in zip(keys, fields, masks, advantages, strict=True):
         if is_padding(key) or f["bootstrap"] or "transition" not in f:
             continue
         text = json.loads(f["transition"])
-        sampled = mask[: len(response)].bool()
-        adv = adv[: len(response)]
-        n = int(sampled.sum())
+        prompt, response, logprobs = f["tokens"]
+        trained = adv[: len(response)][mask[: len(response)].bool()]
         uid, session, _ = key.rsplit("_", 2)
         out.append(
             Transition(
@@ -173,10 +175,10 @@ def to_transitions(
                 anchor=f["anchor"],
                 observation=tuple(text.pop("observation")),
                 next_observation=tuple(text.pop("next_observation")),
-                prompt_ids=prompt.numpy().astype(np.int32),
-                response_ids=response[sampled].numpy().astype(np.int32),
-                response_logprobs=lp[sampled].numpy().astype(np.float32),
-                advantage=float(adv[sampled].mean()) if n else None,
+                prompt_ids=prompt,
+                response_ids=response,
+                response_logprobs=logprobs,
+                advantage=float(trained.mean()) if len(trained) else None,
                 **text,
             )
         )

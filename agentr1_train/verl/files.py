@@ -13,8 +13,6 @@ from agentr1_envs.transitions import write_transitions
 from agentr1_train.local.tracking import JsonlTracker
 from agentr1_train.verl.batch import to_transitions
 
-DUMPED = ("prompts", "responses", "rollout_log_probs")
-
 
 class RunFiles:
     """metrics.jsonl and transitions-*.parquet, as the local back end writes them."""
@@ -28,10 +26,7 @@ class RunFiles:
     def transitions(
         self, step: int, keys: Sequence[str], extra: Sequence[Mapping[str, Any]], columns: Any
     ) -> None:
-        """Write a batch's steps.
-
-        ``columns`` are `DUMPED`, masks and advantages: a tensor a row in each, the last two padded.
-        """
+        """Write a batch's steps; ``columns`` are masks and advantages, a padded tensor a row."""
         self.folder.mkdir(parents=True, exist_ok=True)
         steps = to_transitions(keys, [f.get("agentr1", {}) for f in extra], *columns)
         write_transitions(self.folder / f"transitions-{step:05d}.parquet", steps, self.about)

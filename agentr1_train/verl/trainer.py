@@ -30,7 +30,7 @@ from agentr1_train.balance import PADDING, plan, update_of
 from agentr1_train.losses import loss_weights
 from agentr1_train.verl import check_version
 from agentr1_train.verl.batch import items, step_rewards, task_metrics, to_rows
-from agentr1_train.verl.files import DUMPED, RunFiles
+from agentr1_train.verl.files import RunFiles
 from agentr1_train.verl.loss import VALUE_WEIGHTS, WEIGHTS, actor_loss, critic_loss
 from agentr1_train.verl.settings import make_advantage, make_loss, overridden
 
@@ -105,15 +105,10 @@ class StepLevel:
     ) -> KVBatchMeta:  # fmt: skip
         """Plan rows over ranks and updates with few paddings."""
         began = time.perf_counter()
-        dumped = DUMPED if self.config.agentr1.verl.dump else ()
-        # Asked for once: an episode's texts travel in the extra fields.
         where = {"partition_id": batch.partition_id}
-        data = tq.kv_batch_get(
-            keys=batch.keys, select_fields=["extra_fields", "data_source", *dumped], **where
-        )
-        columns = [items(data["extra_fields"]), items(data["data_source"])]
-        columns += [data[name].unbind() for name in dumped]
-        self.rows.update(zip(batch.keys, map(list, zip(*columns, strict=True)), strict=True))
+        data = tq.kv_batch_get(keys=batch.keys, select_fields=["extra_fields"], **where)
+        for key, extra in zip(batch.keys, items(data["extra_fields"]), strict=True):
+            self.rows[key] = [extra]
         if not self.columns:
             row = tq.kv_batch_get(keys=batch.keys[:1], **where)  # all rows have the same columns
             self.columns = {k: isinstance(v, torch.Tensor) for k, v in row.items()}
@@ -263,8 +258,8 @@ class StepLevel:
         batch = super().step(metrics, timing_raw)  # type: ignore[misc]
         began = time.perf_counter()
         rows = {k: self.rows[k] for k in batch.keys if k in self.rows}
-        extra, sources, *columns = zip(*rows.values(), strict=True)
-        found, self.env_seconds = task_metrics(list(rows), extra, sources)
+        extra, *columns = zip(*rows.values(), strict=True)
+        found, self.env_seconds = task_metrics(list(rows), extra)
         metrics.update(found)
         if self.config.agentr1.verl.dump:
             self.files.transitions(self.global_steps, list(rows), extra, columns)
