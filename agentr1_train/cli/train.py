@@ -149,7 +149,7 @@ def _clear(directory: Path) -> None:
 
     for pattern in (
         "config.yaml", "metrics.jsonl", "curve.png", "transitions-*.parquet", "panel-*.parquet",
-        "checkpoints", "tensorboard", "global_step_*", "latest_checkpointed_iteration.*",
+        "checkpoints", "tensorboard", "global_step_*", "latest_checkpointed_iteration.txt",
         "verl.log", "verl_config.yaml", "cold_start", "data",
     ):  # fmt: skip
         for path in directory.glob(pattern):

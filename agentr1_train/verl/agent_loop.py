@@ -152,12 +152,12 @@ class GymStepAgentLoop:
             logger.warning("episode %s left out: %s", session, episode.fault)
             return []
         # The state after a cut is a row for the critic; where there is none, nobody looks at it.
-        bootstrap, keep = bool(self.config.critic.enable), bool(self.own.verl.dump)
-        source = str(row.get("data_source"))
-        return self._rows(episode, policy, source, bootstrap and train, keep and train)
+        bootstrap = train and bool(self.config.critic.enable)
+        keep, source = train and bool(self.own.verl.dump), str(row.get("data_source"))
+        return self._rows(episode, policy, source, bootstrap=bootstrap, keep=keep)
 
     def _rows(
-        self, episode: Episode, policy: VerlPolicy, source: str, bootstrap: bool, keep: bool
+        self, episode: Episode, policy: VerlPolicy, source: str, *, bootstrap: bool, keep: bool
     ) -> list[AgentLoopOutput]:
         seconds, steps, summary = episode.seconds, episode.transitions, episode_summary(episode)
         common: dict[str, Any] = {}

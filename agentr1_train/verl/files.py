@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from agentr1_envs.task_files import atomic_write
 from agentr1_envs.transitions import write_transitions
 from agentr1_train.local.tracking import JsonlTracker
 from agentr1_train.verl.batch import to_transitions
@@ -53,9 +54,8 @@ class RunFiles:
             tracker.unlink()
             return
         newest = max(folders, key=lambda p: p.stat().st_mtime_ns)
-        beside = tracker.with_suffix(".part")
-        beside.write_text(newest.name[12:])
-        beside.replace(tracker)
+        with atomic_write(tracker, "w") as handle:
+            handle.write(newest.name[12:])
 
     def debug(self, step: int, keys: Any, rows: Any, part: Any, result: Any) -> None:
         """Save what the estimator saw and gave, where the configuration asks for it."""

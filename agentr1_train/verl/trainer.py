@@ -105,12 +105,12 @@ class StepLevel:
     ) -> KVBatchMeta:  # fmt: skip
         """Plan rows over ranks and updates with few paddings."""
         began = time.perf_counter()
-        where = {"partition_id": batch.partition_id}
-        data = tq.kv_batch_get(keys=batch.keys, select_fields=["extra_fields"], **where)
+        data = tq.kv_batch_get(batch.keys, batch.partition_id, select_fields=["extra_fields"])
         for key, extra in zip(batch.keys, items(data["extra_fields"]), strict=True):
             self.rows[key] = [extra]
         if not self.columns:
-            row = tq.kv_batch_get(keys=batch.keys[:1], **where)  # all rows have the same columns
+            # All rows have the same columns.
+            row = tq.kv_batch_get(batch.keys[:1], batch.partition_id)
             self.columns = {k: isinstance(v, torch.Tensor) for k, v in row.items()}
             if any(items(row.get("multi_modal_inputs", []))):  # a dict, which the model reads
                 self.columns["multi_modal_inputs"] = True

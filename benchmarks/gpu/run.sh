@@ -7,16 +7,18 @@ GPUS=${GPUS:-1} STEPS=${STEPS:-120} SECONDS_LIMIT=${SECONDS_LIMIT:-420} PROMPTS=
 SIZE=${SIZE:-gpu1} DEVICE=${DEVICE:-cuda} PYTHON=${PYTHON:-python3} RECIPE=${RECIPE:-gsm8k_tool}
 case $RECIPE in
 gsm8k_tool)
-  data="$WORK/data" rows=(--local_save_dir "$WORK/data" --num_train 8000 --num_validation 200 --num_test 200)
+  cold=cold data="$WORK/data"
+  rows=(--local_save_dir "$data" --num_train 8000 --num_validation 200 --num_test 200)
   env=(agentr1.env.system_prompt=null data.max_prompt_length=768 data.max_response_length=96)
-  first=(cold_start.episodes=2600) cold=cold here_only=(agentr1.eval.extra.new_templates.episodes=0)
+  local_only=(cold_start.episodes=2600 agentr1.eval.extra.new_templates.episodes=0)
   ;;
 alfworld)
   # Generated easy games. verl's configuration of the recipe is for full-size games and prompts.
-  data="$WORK/data-alfworld" rows=(--output_dir "$WORK/data-alfworld" --difficulty easy)
+  cold=cold-alfworld data="$WORK/data-alfworld"
+  rows=(--output_dir "$data" --difficulty easy)
   env=("agentr1.env.context={name: window, k: 8}" 'agentr1.env.system_prompt=""' "agentr1.env.augment=[]"
     agentr1.env.kwargs.difficulty=easy agentr1.env.kwargs.max_steps=12 data.max_prompt_length=1024 data.max_response_length=24)
-  first=(cold_start.episodes=2000 cold_start.batch_size=32) cold=cold-alfworld here_only=()
+  local_only=(cold_start.episodes=2000 cold_start.batch_size=32)
   ;;
 *) echo "RECIPE=$RECIPE: expected gsm8k_tool or alfworld" >&2; exit 2 ;;
 esac
@@ -27,25 +29,25 @@ export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 
 # NVLink multicast stays off, also inside vLLM; Ray must not judge by a memory that grows with use.
 export NCCL_NVLS_ENABLE=0 VLLM_ALLREDUCE_USE_SYMM_MEM=0 RAY_memory_monitor_refresh_ms=0 RAY_worker_niceness=0
 cd "$WORK"
-cold() { { ls -d "$WORK/$cold"/checkpoints/step-* 2>/dev/null || true; } | tail -n 1; }
+cold_started() { { ls -d "$WORK/$cold"/checkpoints/step-* 2>/dev/null || true; } | tail -n 1; }
 part=${1:?cold, local, verl, even or report}
 shift
 case $part in
 cold | local)
   # Both are the local back end: supervised steps on the scripted expert, then none or many updates.
-  # The prompt is the one that verl's recipe has: the environment's own.
+  # Prompts are those of the runs with verl.
   if [ "$part" = cold ]; then name=$cold from=$MODEL steps=0 supervised=${COLD_STEPS:-40}; else
-    name=${cold/cold/local} from=$(cold) steps=${LOCAL_STEPS:-100} supervised=0
+    name=${cold/cold/local} from=$(cold_started) steps=${LOCAL_STEPS:-100} supervised=0
   fi
   flag=$([ -f "$WORK/$name/config.yaml" ] && echo --resume || echo --overwrite)
   "$PYTHON" -m agentr1_train.cli.main train "recipe=$RECIPE" "device=$DEVICE" "dir=$WORK/$name" "model=${from:-$MODEL}" \
-    lr=2e-5 cold_start.optimizer=adamw cold_start.lr=1e-4 cold_start.lr_warmup_steps=5 "${first[@]}" \
+    lr=2e-5 cold_start.optimizer=adamw cold_start.lr=1e-4 cold_start.lr_warmup_steps=5 "${local_only[@]}" \
     "cold_start.steps=$supervised" "steps=$steps" "batch=$PROMPTS" trainer.test_freq=0 trainer.save_freq=50 \
-    'trainer.logger=[console,jsonl]' "${env[@]}" "${here_only[@]}" "agentr1.time_limit=$SECONDS_LIMIT" "$@" "$flag"
+    'trainer.logger=[console,jsonl]' "${env[@]}" "agentr1.time_limit=$SECONDS_LIMIT" "$@" "$flag"
   ;;
 even) "$PYTHON" -m benchmarks.gpu.even_heads "$MODEL" "$WORK/even" ;;
 verl)
-  start=${START:-$(cold)}
+  start=${START:-$(cold_started)}
   start=${start:-$MODEL}
   if [ ! -f "$data/train.parquet" ]; then "$PYTHON" -m agentr1_train.cli.main prepare "$RECIPE" "${rows[@]}"; fi
   export VERL_USE_EXTERNAL_MODULES=agentr1_train.verl.plugin

@@ -18,6 +18,7 @@ pytest.importorskip("verl", reason="needs verl: make test-verl")
 from agentr1_envs.transitions import read_transitions  # noqa: E402
 from agentr1_train.advantages import AdvantageConfig, compute_advantages  # noqa: E402
 from agentr1_train.cli.main import main  # noqa: E402
+from agentr1_train.local import tiny  # noqa: E402
 from agentr1_train.losses import LossConfig, loss_weights, policy_loss  # noqa: E402
 from agentr1_train.verl.loss import WEIGHTS  # noqa: E402
 from tests.verl import runs  # noqa: E402
@@ -118,8 +119,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pa
     import importlib
 
     from agentr1_wrappers import make_agent_env
-
-    from agentr1_train.local import tiny
 
     out = {}
     for recipe, env_id in ENV_IDS.items():
@@ -227,12 +226,6 @@ def test_workers_fetch_tensors_alone(finished: Any) -> None:
     assert wanted <= set(fetched[2])
 
 
-def policy_of(model: Path) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-
-
 def backward(policy: Any, loss_weight: str, dump: dict[str, Any], steps: list[Any]) -> None:
     """An update's gradient, in one process, row by row, without padding rows."""
     rows, batch = dump["rows"], dump["batch"]
@@ -265,7 +258,7 @@ def gradient_norm(
     What verl reports must be the same: sharding, packing, padding and the split over ranks change
     nothing.
     """
-    policy = policy_of(model)
+    policy, _ = tiny.load(model, dtype=torch.float32)
     missing, unexpected = policy.load_state_dict(runs.weights(directory, 1), strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}
     policy.tie_weights()
@@ -327,7 +320,8 @@ def test_a_killed_run_resumed(finished: Any, inputs: Any) -> None:
     # The second process trained step 2 alone; its policy is the first checkpoint (`gradient_norm`).
     assert max(runs.metrics(directory)) == 2
     config = OmegaConf.load(directory / "verl_config.yaml").actor_rollout_ref.actor.optim
-    policy, dumps = policy_of(inputs["gsm8k_tool"][0]), runs.dumps(directory)
+    policy, _ = tiny.load(inputs["gsm8k_tool"][0], dtype=torch.float32)
+    dumps = runs.dumps(directory)
     adam = torch.optim.AdamW(
         policy.parameters(), config.lr, tuple(config.betas), weight_decay=config.weight_decay
     )
